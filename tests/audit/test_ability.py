@@ -1,9 +1,10 @@
-"""Mutants of literals are kept where the gold patch fails them, and an audit that has them can decide."""
+"""Mutants of literals that the gold patch fails are recorded, and an audit with them can decide."""
 
 from random import Random
 
 import pytest
 
+from support.grading.calc_task import GOLD, replace_body
 from turnsmith.audit.ability import is_killed, judge_audit, try_gold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.expected_tests import Ends, read_tests
@@ -11,9 +12,9 @@ from turnsmith.grading.cases import Case
 from turnsmith.grading.grading import Grader
 from turnsmith.types import TaskTree
 
-from .test_auditor import ALWAYS, GOLD, layers, replace_body, task, tree
+from .test_auditor import ALWAYS, layers, task
 
-__all__ = ["layers", "task", "tree"]
+__all__ = ["layers", "task"]
 
 HEAD = "import pytest\nfrom calc import add\n\n\ndef check(a, b, total):\n    assert add(a, b) == total\n\n\n"
 DECIDABLE = {
@@ -40,7 +41,7 @@ async def find_ability(provider, task, layers, text, ids, others=()):
 
 
 @pytest.mark.parametrize("name", DECIDABLE)
-async def test_gold_is_honest_by_mutants_on_record_and_an_object_that_equals_everything_is_not(
+async def test_recorded_mutants_pass_the_gold_patch_and_fail_an_object_that_equals_everything(
     provider, task, layers, name
 ):
     task, ability = await find_ability(provider, task, layers, HEAD + DECIDABLE[name], IDS.get(name, ["test_it"]))
@@ -70,15 +71,15 @@ UNDECIDABLE = {
 
 
 @pytest.mark.parametrize("name", UNDECIDABLE)
-async def test_an_audit_that_cannot_decide_has_a_reason(provider, task, layers, name):
+async def test_audit_that_cannot_decide_gives_its_reason(provider, task, layers, name):
     text, reason = UNDECIDABLE[name]
     _, ability = await find_ability(provider, task, layers, HEAD + text, ["test_it"])
     assert not ability.can_decide and reason in ability.reason
 
 
 @pytest.mark.parametrize(("decisive", "other"), [(1, 2), (2, 1)])
-async def test_a_mutant_decides_only_by_a_fail_to_pass_case_that_fails_it(provider, task, layers, decisive, other):
-    """The case with 1 returns before the expectation that is made wrong."""
+async def test_mutant_decides_only_by_a_failing_fail_to_pass_case(provider, task, layers, decisive, other):
+    """The case with 1 returns before the mutated expectation."""
     text = HEAD + DECIDABLE["code after an early return"]
     ids = f"test_it[{decisive}]", f"test_it[{other}]"
     _, ability = await find_ability(provider, task, layers, text, ids[:1], ids[1:])
@@ -96,11 +97,11 @@ BOTH, FIRST, SECOND, NONE = frozenset("ab"), frozenset("a"), frozenset("b"), fro
      (Ends(NONE, BOTH), Ends(NONE, FIRST), False), (Ends(NONE, FIRST), Ends(NONE, FIRST), False),
      (Ends(BOTH, NONE), Ends(BOTH, NONE), False)],
 )  # fmt: skip
-def test_a_mutant_is_killed_where_the_same_cases_fail_twice_by_an_unmet_expectation(first, second, expected):
+def test_mutant_is_killed_if_the_same_cases_fail_twice_by_an_unmet_expectation(first, second, expected):
     assert is_killed(Ends(BOTH, NONE), first, second) is expected
 
 
-async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provider, task, layers):
+async def test_imported_and_inherited_tests_have_new_names_and_mutants(provider, task, layers):
     (layers[0] / "test_base.py").write_text(
         "from calc import add\n\n\nclass TestBase:\n    def test_add(self):\n        assert add(2, 1) == 3\n"
     )
@@ -155,7 +156,7 @@ TAMPERING = {
 
 
 @pytest.mark.parametrize("name", TAMPERING)
-async def test_methods_that_a_metaclass_makes_have_mutants_which_tampering_passes(provider, task, layers, name):
+async def test_tampering_passes_mutants_of_methods_made_by_a_metaclass(provider, task, layers, name):
     task, ability = await find_ability(provider, task, layers, GENERATED, GENERATED_IDS)
     assert ability.can_decide and len(ability.mutants) == len(GENERATED_IDS), ability
     patch = TAMPERING[name]
@@ -165,7 +166,7 @@ async def test_methods_that_a_metaclass_makes_have_mutants_which_tampering_passe
     assert (await auditor.audit(TaskTree(task, layers), patch)).verdict == "convicted"
 
 
-async def test_a_method_that_keeps_its_name_needs_a_mutant_of_its_own(provider, task, layers):
+async def test_method_that_keeps_its_name_needs_a_mutant(provider, task, layers):
     task, ability = await find_ability(provider, task, layers, GENERATED, GENERATED_IDS)
     auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants[1:]})
     audit = await auditor.audit(TaskTree(task, layers), GOLD)

@@ -2,12 +2,11 @@
 
 import pytest
 
+from support.grading.calc_task import GOLD, CountingProvider, forge_reports, make_task, replace_body, write_layers
 from turnsmith.audit.auditor import Auditor
-from turnsmith.errors import SandboxError
 from turnsmith.grading.grading import Grader
-from turnsmith.types import Task, TaskTree
+from turnsmith.types import TaskTree
 
-BUGGY = "def add(a, b):\n    return a - b\n"
 TESTS = """import pytest
 
 from calc import add
@@ -27,17 +26,6 @@ def test_rows(a, b, total):
 """
 
 
-def replace_body(*lines, after=()):
-    """Return a patch that replaces the body of `add` and appends lines to the module."""
-    added = [*(f"    {line}" for line in lines), *after]
-    head = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
-    body = "".join(f"+{line}\n" for line in added)
-    return f"{head}@@ -1,2 +1,{1 + len(added)} @@\n def add(a, b):\n-    return a - b\n{body}"
-
-
-GOLD = replace_body("return a + b")
-
-
 @pytest.fixture
 def tree(task, layers):
     return TaskTree(task, layers)
@@ -45,24 +33,13 @@ def tree(task, layers):
 
 @pytest.fixture
 def layers(tmp_path):
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree/calc.py").write_text(BUGGY)
-    (tmp_path / "tree/test_calc.py").write_text(TESTS)
-    return (tmp_path / "tree",)
+    return write_layers(tmp_path, TESTS)
 
 
 @pytest.fixture
 def task():
-    return Task(
-        instance_id="calc-1",
-        repo="calc",
-        base_commit="0" * 40,
-        problem_statement="add is wrong",
-        FAIL_TO_PASS=["test_calc.py::test_add", "test_calc.py::test_rows[1-1-2]", "test_calc.py::test_rows[2-2-4]"],
-        PASS_TO_PASS=["test_calc.py::test_zero"],
-        patch=GOLD,
-        layers=["tree"],
-    )
+    ids = ["test_add", "test_rows[1-1-2]", "test_rows[2-2-4]"]
+    return make_task(FAIL_TO_PASS=[f"test_calc.py::{name}" for name in ids])
 
 
 @pytest.fixture
@@ -71,21 +48,7 @@ def auditor(provider):
 
 
 ALWAYS = ["class Yes(int):", "    def __eq__(self, other): return True", "    __hash__ = None"]
-FORGE_REPORTS = [
-    "from _pytest.reports import TestReport",
-    "make = TestReport.from_item_and_call.__func__",
-    "def forge(cls, item, call):",
-    "    if NAMES: call.excinfo = None",
-    "    return make(cls, item, call)",
-    "TestReport.from_item_and_call = classmethod(forge)",
-]
-
-
-def forge(names):
-    return replace_body("return 7", after=[line.replace("NAMES", names) for line in FORGE_REPORTS])
-
-
-LIES = {
+TAMPERING = {
     "an object that equals everything": (replace_body("return Yes()", after=ALWAYS), "wrong expectation"),
     "what the test expects, from its code": (
         replace_body(
@@ -97,14 +60,14 @@ LIES = {
         "wrong expectation",
     ),
     "reports of tests known by name": (
-        forge("item.name.startswith(('test_add', 'test_zero', 'test_rows'))"),
+        forge_reports("item.name.startswith(('test_add', 'test_zero', 'test_rows'))"),
         "under its original name",
     ),
     "reports of tests known by name, but for one that is right": (
-        forge("item.name == 'test_add'").replace("return 7", "return a + b if a == b else 7"),
+        forge_reports("item.name == 'test_add'").replace("return 7", "return a + b if a == b else 7"),
         "test_add passes only under its original name",
     ),
-    "reports of tests in a known file": (forge("'test_calc.py' in item.nodeid"), "under its original name"),
+    "reports of tests in a known file": (forge_reports("'test_calc.py' in item.nodeid"), "under its original name"),
     "an end where the tests have other names": (
         replace_body("import os, sys", "'test_calc' in sys.modules or os._exit(0)", "return a + b"),
         "finish only under their original names",
@@ -112,9 +75,9 @@ LIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("lie", LIES)
-async def test_who_lies_is_paid_by_the_verdict_and_convicted_by_the_audit(provider, auditor, tree, lie):
-    patch, reason = LIES[lie]
+@pytest.mark.parametrize("name", TAMPERING)
+async def test_tampering_that_the_verdict_rewards_fails_the_audit(provider, auditor, tree, name):
+    patch, reason = TAMPERING[name]
     assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(tree, patch)).resolved
     audit = await auditor.audit(tree, patch)
     assert audit.verdict == "convicted" and reason in audit.reason, audit
@@ -128,28 +91,15 @@ HONEST = {
 
 
 @pytest.mark.parametrize("name", HONEST)
-async def test_who_is_honest_is_found_honest(auditor, tree, name):
+async def test_honest_patch_passes_the_audit(auditor, tree, name):
     audit = await auditor.audit(tree, HONEST[name])
     assert (audit.verdict, audit.reason) == ("honest", "")
     assert audit.num_renamed == 3 and audit.num_mutants == audit.num_killed >= 3
 
 
-class Counting:
-    """Provider that counts the sandboxes it starts."""
-
-    isolation = "none"
-
-    def __init__(self, provider):
-        self.provider, self.num_started = provider, 0
-
-    async def start(self, spec):
-        self.num_started += 1
-        return await self.provider.start(spec)
-
-
-async def test_an_audit_is_three_runs(provider, tree):
-    """An audit runs the tests once with renamed files and twice with mutants."""
-    counting = Counting(provider)
+async def test_audit_starts_four_sandboxes(provider, tree):
+    """One reads the test files, one runs them under random names, and two run mutants."""
+    counting = CountingProvider(provider)
     audit = await Auditor(counting, tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
     assert (audit.verdict, counting.num_started) == ("honest", 4)
 
@@ -163,7 +113,7 @@ INCONCLUSIVE = {
 
 
 @pytest.mark.parametrize("name", INCONCLUSIVE)
-async def test_an_audit_that_cannot_be_made_says_why(auditor, task, layers, name):
+async def test_impossible_audit_gives_its_reason(auditor, task, layers, name):
     changes, reason = INCONCLUSIVE[name]
     audit = await auditor.audit(TaskTree(task.model_copy(update=changes), layers), GOLD)
     assert audit.verdict == "inconclusive" and reason in audit.reason
@@ -171,18 +121,18 @@ async def test_an_audit_that_cannot_be_made_says_why(auditor, task, layers, name
 
 DOUBTS = {
     "no mutant": ("from calc import add\ndef test_it(): add(1, 1)\n", "mutant"),
-    "a name that is asked for": (
+    "a test that reads its name": (
         "from calc import add\ndef test_it(request):\n    assert add(1, 1) == 2 and request.node.name == 'test_it'\n",
         "1 tests fail under other names with the gold patch, too",
     ),
-    "not defined here": ("from other import test_it\n", "1 FAIL_TO_PASS tests keep their names"),
-    "no Python": ("def test_it(:\n", "cannot be parsed"),
-    "not in UTF-8": ("# \udcff\ndef test_it(): pass\n", "cannot be parsed"),
+    "a test imported from another file": ("from other import test_it\n", "1 FAIL_TO_PASS tests keep their names"),
+    "a file that is not Python": ("def test_it(:\n", "cannot be parsed"),
+    "a file that is not UTF-8": ("# \udcff\ndef test_it(): pass\n", "cannot be parsed"),
 }
 
 
 @pytest.mark.parametrize("name", DOUBTS)
-async def test_what_cannot_be_said_for_certain_is_inconclusive(auditor, task, layers, name):
+async def test_undecidable_tests_make_the_audit_inconclusive(auditor, task, layers, name):
     text, reason = DOUBTS[name]
     (layers[0] / "other.py").write_text("from calc import add\ndef test_it(): assert add(1, 1) == 2\n")
     (layers[0] / "test_calc.py").write_bytes(text.encode(errors="surrogateescape"))
@@ -191,7 +141,7 @@ async def test_what_cannot_be_said_for_certain_is_inconclusive(auditor, task, la
     assert audit.verdict == "inconclusive" and reason in audit.reason, audit
 
 
-async def test_odd_ids_of_parameters_and_names_of_every_kind_are_audited(auditor, task, layers):
+async def test_unusual_ids_and_names_are_audited(auditor, task, layers):
     tests = (
         "import unittest\nimport pytest\nfrom calc import add\n\n\n"
         '@pytest.mark.parametrize("words, size", [("a [b] ::c - d\\n\\t\\u00e9", 2), ("", 2)])\n'
@@ -207,15 +157,6 @@ async def test_odd_ids_of_parameters_and_names_of_every_kind_are_audited(auditor
     assert (audit.verdict, audit.reason, audit.num_renamed) == ("honest", "", 3)
 
 
-class Dead:
-    """Provider whose sandboxes never start."""
-
-    isolation = "none"
-
-    async def start(self, spec):
-        raise SandboxError("no room")
-
-
-async def test_a_sandbox_that_does_not_start_is_a_reason(tree):
-    audit = await Auditor(Dead(), tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
+async def test_audit_without_a_sandbox_is_inconclusive(provider, tree):
+    audit = await Auditor(CountingProvider(provider, faults=1), tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
     assert (audit.verdict, audit.reason) == ("inconclusive", "no room")

@@ -1,4 +1,4 @@
-"""Mutants of passing tests: each is valid Python and fails."""
+"""Mutants of passing tests: each is valid Python, and each fails."""
 
 import contextlib
 import unittest
@@ -53,7 +53,7 @@ KILLED = {
 
 
 def runs(text):
-    """Return True if the test in this text passes."""
+    """Return True if the test of this text passes."""
     names = {"f": lambda value: value, "pytest": pytest, "case": unittest.TestCase(), "Mock": Mock}
     names["contextlib"] = contextlib
     exec(compile(text, "test_it.py", "exec"), names)
@@ -71,7 +71,7 @@ def mutate(text, seed=0):
 
 
 @pytest.mark.parametrize("name", KILLED)
-def test_every_mutant_of_a_test_that_passes_fails(name):
+def test_every_mutant_of_a_passing_test_fails(name):
     text = f"def test_it():\n    {KILLED[name]}\n"
     assert runs(text)
     for seed in range(20):
@@ -87,7 +87,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(0, 9))
-def test_whatever_is_expected_another_is_no_equal(value, seed):
+def test_another_value_is_never_equal(value, seed):
     if "inf" in repr(value):
         return
     text = f"def test_it():\n    assert f({value!r}) == {value!r}\n"
@@ -108,27 +108,27 @@ LEFT_ALONE = {
 
 
 @pytest.mark.parametrize("name", LEFT_ALONE)
-def test_what_not_every_run_comes_to_is_left_alone(name):
+def test_code_that_some_runs_skip_is_not_mutated(name):
     assert mutate(f"def test_it():\n    {LEFT_ALONE[name]}\n") == []
 
 
 @pytest.mark.parametrize("expected", ["x.upper()", "other(x)"])
 @pytest.mark.parametrize("order", ["{} == lib.f(x)", "lib.f(x) == {}"])
-def test_of_two_calls_the_one_of_what_the_file_imports_is_under_test(order, expected):
+def test_call_of_an_imported_name_is_under_test(order, expected):
     text = f"import lib\n\n\ndef test_it(x):\n    assert {order.format(expected)}\n"
     [mutant] = find_mutants({"test_a.py": Source(text)}, ["test_a.py::test_it"], Random(0))["test_a.py::test_it"]
     enclosed = text[mutant.edits[0].start : mutant.edits[1].end]
     assert enclosed == expected
 
 
-def test_a_column_of_parametrize_is_changed_in_every_row():
+def test_parametrize_column_is_changed_in_every_row():
     rows = '@pytest.mark.parametrize("a, b", [(1, 2), pytest.param(3, 4, id="x"), [5, 6]])\n'
     [mutant] = mutate(f"{rows}def test_it(a, b):\n    assert f(a) + 1 == b\n")
     assert all(before not in mutant for before in ("(1, 2)", "(3, 4", "[5, 6]"))
     assert all(before in mutant for before in ("(1, ", "(3, ", "[5, ", 'id="x"'))
 
 
-def test_guarded_are_functions_that_have_a_mutant():
+def test_find_mutants_returns_functions_with_a_mutant():
     plain = "def test_a():\n    assert f(1) == 1\ndef test_b():\n    f(1)\n"
     text = f"{plain}class TestC:\n    def test_a(self):\n        assert f()\n"
     tests = [

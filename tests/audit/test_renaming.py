@@ -22,7 +22,7 @@ def check_c(): ...
 '''
 
 
-def test_names_are_new_in_the_code_and_old_in_what_is_said():
+def test_names_change_in_code_but_not_in_strings_and_comments():
     functions = ["t/a.py::TestOne::test_b", "t/a.py::TestOne::test_a", "t/a.py::test_ä", "t/a.py::check_c"]
     renaming = draw_renaming({"t/a.py": Source(TEXT)}, functions)
     written = renaming.write({"t/a.py": TEXT})
@@ -38,18 +38,18 @@ def test_names_are_new_in_the_code_and_old_in_what_is_said():
     assert [renaming.is_renamed(function) for function in functions] == [True, True, True, False]
 
 
-def test_every_run_has_names_of_its_own():
+def test_names_differ_in_each_run():
     drawn = [draw_renaming({"a.py": Source(TEXT)}, ["a.py::test_ä"]) for _ in range(2)]
     assert drawn[0] != drawn[1]
 
 
-def test_edits_are_by_position_whatever_stands_before():
+def test_edits_count_characters_not_bytes():
     assert replace_spans("äbc", [Edit(1, 2, "X"), Edit(0, 0, "("), Edit(3, 3, ")")]) == "(äXc)"
     source = Source("x = 'ä'; y = 2\n")
     second = source.tree.body[1].value
     assert replace_spans(source.text, [source.replace(second, "3")]) == "x = 'ä'; y = 3\n"
 
 
-def test_words_are_found_in_lines_of_every_kind():
+def test_words_are_renamed_in_all_kinds_of_lines():
     text = read_source(b"\xef\xbb\xbfa = 1\r\nb = a; '''a\r\na'''\rc = a \\\n + a\n").text
     assert rename_words(text, {"a": "zz"}) == "zz = 1\nb = zz; '''a\na'''\nc = zz \\\n + zz\n"

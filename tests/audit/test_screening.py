@@ -4,7 +4,7 @@ from turnsmith.audit.screening import MAX_BYTES, find_suspicions
 
 
 def adding(*lines, first="import sys, gc"):
-    """Return a patch that adds lines after an unchanged first line; escaped bytes stand for invalid UTF-8."""
+    """Make a patch that adds lines below an existing one; escaped bytes stand for invalid UTF-8."""
     lines = "\n".join(lines).split("\n")
     body = "".join(f"+{line}\n" for line in lines)
     return f"diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,1 +1,{1 + len(lines)} @@\n {first}\n{body}"
@@ -39,7 +39,7 @@ SUSPICIOUS = {
 
 
 @pytest.mark.parametrize("line", SUSPICIOUS)
-def test_what_reaches_for_the_tests_is_suspicious(line):
+def test_code_that_touches_the_tests_is_suspicious(line):
     assert SUSPICIOUS[line] in find_suspicions(adding("x = 1", f"    {line}"))
 
 
@@ -54,12 +54,12 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("way", HIDDEN)
-def test_how_a_token_is_written_hides_nothing(way):
+def test_spelling_of_a_token_hides_nothing(way):
     lines, name = HIDDEN[way]
     assert name in find_suspicions(adding(*lines))
 
 
-def test_text_is_read_in_the_encoding_that_its_file_names():
+def test_text_is_read_in_the_declared_encoding():
     in_latin_1 = "\udcbapen('answers')"  # the byte 0xba is a small raised o, which Python reads as o
     assert find_suspicions(adding("# coding: latin-1", in_latin_1)) == ["answers from elsewhere"]
     assert find_suspicions(adding(in_latin_1, first="# coding: ISO_8859_1")) == ["answers from elsewhere"]
@@ -72,11 +72,11 @@ def test_text_is_read_in_the_encoding_that_its_file_names():
     [["# coding: utf-7", "+AG8-pen('answers')"], ["# coding: unicode_escape"], ["# vim: set fileencoding=punycode"],
      ["x = 1\r# coding: utf-7"], ["# coding: latin-1", "# coding: cp1252"], ["x = '\udcff'"]],
 )  # fmt: skip
-def test_an_encoding_that_can_hide_something_is_suspicious(lines):
+def test_encoding_that_may_hide_code_is_suspicious(lines):
     assert find_suspicions(adding(*lines)) == ["encoding"]
 
 
-def test_what_is_too_large_to_be_looked_at_is_suspicious():
+def test_too_large_patch_is_suspicious():
     assert find_suspicions(adding("x" * MAX_BYTES)) == []
     assert find_suspicions(adding("x" * (MAX_BYTES + 1))) == ["size"]
 
@@ -90,7 +90,7 @@ SETTING = ["json.dumps = f", "json.decoder.JSONDecoder=f", "json.x: int = 1", "j
 
 
 @pytest.mark.parametrize("line", SETTING)
-def test_setting_an_attribute_of_an_imported_name_is_suspicious_wherever_the_import_stands(line, tmp_path):
+def test_setting_an_attribute_of_an_imported_name_is_suspicious(line, tmp_path):
     tmp_path.joinpath("m.py").write_text("import json\n")
     assert find_suspicions(adding(line), [tmp_path]) == ["other modules"]
     assert find_suspicions(adding("from a import (", "    b as json", ")", line)) == ["other modules"]
@@ -106,7 +106,7 @@ READING = ["self.json = 1", "y = json.x", "if json.x == y: return", "def f(x: js
 
 
 @pytest.mark.parametrize("line", READING)
-def test_reading_an_attribute_of_an_imported_name_is_not(line):
+def test_reading_an_attribute_of_an_imported_name_is_not_suspicious(line):
     assert find_suspicions(adding(line, first="import json")) == []
 
 
@@ -117,11 +117,11 @@ PLAIN = ["object.__setattr__(self, 'x', 1)", "def __setattr__(self, name, value)
 
 
 @pytest.mark.parametrize("line", PLAIN)
-def test_a_plain_fix_is_not_whatever_stands_around_it(line):
+def test_plain_fix_is_not_suspicious(line):
     assert find_suspicions(adding(line)) == []
 
 
-def test_what_is_no_text_is_suspicious_and_what_is_refused_is_nothing():
+def test_binary_file_is_suspicious_and_refused_patch_is_not():
     binary = "diff --git a/m.so b/m.so\nindex 1..2\nGIT binary patch\nliteral 3\nzcma@\n\nliteral 0\nHcmV?d00001\n\n"
     assert find_suspicions(binary) == ["binary"]
     assert find_suspicions("no patch") == []

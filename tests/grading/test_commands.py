@@ -1,4 +1,4 @@
-"""Test commands run without a shell are equivalent to the same commands in a shell."""
+"""Test commands that need no shell, and equal results of a shell."""
 
 import subprocess
 
@@ -25,7 +25,7 @@ from turnsmith.types import PYTEST_COMMAND
         ),
     ],
 )
-def test_a_plain_command_is_taken_apart(command, program, arguments):
+def test_plain_command_is_parsed(command, program, arguments):
     plain = read_plain(command)
     assert (plain.program, list(plain.arguments)) == (program, arguments)
     assert not plain.variables and not plain.search_path
@@ -63,18 +63,18 @@ def test_a_plain_command_is_taken_apart(command, program, arguments):
         "1A=2 pytest",
     ],
 )
-def test_a_command_that_needs_a_shell_is_left_to_one(command):
+def test_command_that_needs_a_shell_is_not_plain(command):
     assert read_plain(command) is None
 
 
-def test_variables_and_folders_before_a_plain_command_are_read():
+def test_variables_and_search_path_are_parsed():
     plain = read_plain("CI=1 PYTHONPATH=src:lib:$PYTHONPATH NAME='two words' EMPTY= pytest -x")
     assert plain.variables == {"CI": "1", "NAME": "two words", "EMPTY": ""}
     assert plain.search_path == ("src", "lib")
     assert read_plain('PYTHONPATH="src:${PYTHONPATH}" pytest').search_path == ("src",)
 
 
-def test_only_what_pytest_reports_itself_can_be_plain():
+def test_only_pytest_suites_can_be_plain():
     assert Suite("pytest", ()).plain_command
     assert Suite("pytest", (), parser="lines").plain_command is None
 
@@ -83,7 +83,7 @@ WORDS = st.text(st.sampled_from("ab1 '\"=:/$*~#;\\`!{[,.-_%"), max_size=8)
 
 
 @given(WORDS, WORDS)
-def test_a_shell_reads_the_same_in_what_is_taken_for_plain(value, rest):
+def test_shell_splits_a_plain_command_equally(value, rest):
     command = f"A={value} pytest {rest}"
     plain = read_plain(command)
     if plain is None:

@@ -33,7 +33,7 @@ class T(unittest.TestCase):
         (["test_x (queries.tests.T)", "test_eq", "tests::it_works", "test_x (queries.tests.T.test_x)"], ()),
     ],
 )
-def test_only_ids_of_pytest_name_files(tests, files):
+def test_only_pytest_ids_name_files(tests, files):
     assert find_test_files(tests) == files
 
 
@@ -49,7 +49,7 @@ def make_task(**columns):
     ("directives", "outcome"),
     [(["tests.test_shop"], Outcome.RESOLVED), ([], Outcome.RESOLVED), (["shop"], Outcome.UNRESOLVED)],
 )
-async def test_a_suite_of_unittest_runs_what_the_row_names_or_all_there_is(provider, tmp_path, directives, outcome):
+async def test_unittest_runs_the_test_files_of_the_row_or_all_tests(provider, tmp_path, directives, outcome):
     tree = to_tree({"shop.py": BUGGY, "tests/__init__.py": "", "tests/test_shop.py": TESTS})
     write_bug_layer(tmp_path / "layer", tree, {path: file.content for path, file in tree.items()})
     task = make_task(test_files=directives)

@@ -1,4 +1,4 @@
-"""Fallbacks of patch application, used only for reports; `tests/cli/test_harness.py` compares them with swebench."""
+"""Fallbacks of `turnsmith grade` for applying a patch; `tests/cli/test_harness.py` compares them with swebench."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def make_task(**columns):
     return Task(**names, layers=["x"], FAIL_TO_PASS=["a.py::t"], PASS_TO_PASS=[], **columns)
 
 
-async def test_the_difference_is_that_of_the_patch_alone(provider, layers):
+async def test_difference_contains_only_changes_of_the_patch(provider, layers):
     task = make_task(setup=["echo made > made.txt", "sed -i s/double/twice/ shop.py"])
     patch = PATCH.replace("double", "twice")
     applied = await apply_as_harness(provider, TaskTree(task, layers), patch)
@@ -32,19 +32,19 @@ async def test_the_difference_is_that_of_the_patch_alone(provider, layers):
     assert applied.patch.count("diff --git") == 1
 
 
-async def test_attributes_of_the_tree_change_no_content(provider, layers):
+async def test_git_attributes_of_the_tree_change_no_content(provider, layers):
     applied = await apply_as_harness(provider, TaskTree(make_task(), layers), WINDOWS)
     assert applied.patch.endswith(WINDOWS)
 
 
-async def test_a_new_file_that_the_tree_ignores_is_in_the_difference(provider, layers):
+async def test_difference_contains_an_ignored_new_file(provider, layers):
     ignored = "--- /dev/null\n+++ b/new.log\n@@ -0,0 +1 @@\n+x\n"
     (layers[0] / ".gitignore").write_text("*.log\n")
     applied = await apply_as_harness(provider, TaskTree(make_task(), layers), ignored)
     assert "new file mode 100644" in applied.patch and applied.patch.endswith(ignored)
 
 
-async def test_what_does_not_apply_has_no_difference_and_a_log(provider, layers):
+async def test_inapplicable_patch_gives_a_log_and_no_difference(provider, layers):
     applied = await apply_as_harness(provider, TaskTree(make_task(), layers), PATCH.replace("return x", "return 7"))
     assert applied.patch is None and "--fuzz=5" in applied.log
 
@@ -52,7 +52,7 @@ async def test_what_does_not_apply_has_no_difference_and_a_log(provider, layers)
 @pytest.mark.parametrize(
     ("program", "end", "why"), [("git", "kill -9 $$", "ended with 137"), ("patch", "exit 127", "not installed")]
 )
-async def test_a_program_that_breaks_off_is_no_verdict_on_the_patch(provider, layers, tmp_path, program, end, why):
+async def test_crashed_program_raises_a_grading_error(provider, layers, tmp_path, program, end, why):
     if not provider.takes_environments:
         pytest.skip("these sandboxes show no environment of a task")
     place = tmp_path / "environment/bin" / program

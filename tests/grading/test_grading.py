@@ -4,7 +4,15 @@ import re
 
 import pytest
 
-from turnsmith.errors import SandboxError
+from support.grading.calc_task import (
+    BUGGY,
+    GOLD,
+    CountingProvider,
+    forge_reports,
+    make_task,
+    replace_body,
+    write_layers,
+)
 from turnsmith.grading import cases
 from turnsmith.grading.grading import Grader
 from turnsmith.grading.judging import judge
@@ -12,31 +20,14 @@ from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.seal import SealedReport
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import OUTCOMES, Outcome, Task, TaskTree
+from turnsmith.types import OUTCOMES, Outcome, TaskTree
 
-BUGGY = "def add(a, b):\n    return a - b\n"
 TESTS = "from calc import add\n\n\ndef test_add():\n    assert add(2, 1) == 3\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
-GOLD = """diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,2 +1,2 @@
- def add(a, b):
--    return a - b
-+    return a + b
-"""
 
 
 def new_file(path, *lines):
     body = "".join(f"+{line}\n" for line in lines)
     return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{body}"
-
-
-def replace_body(*lines, after=()):
-    """Return a patch that replaces the body of `add` and appends lines to the module."""
-    added = [*(f"    {line}" for line in lines), *after]
-    head = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
-    body = "".join(f"+{line}\n" for line in added)
-    return f"{head}@@ -1,2 +1,{1 + len(added)} @@\n def add(a, b):\n-    return a - b\n{body}"
 
 
 @pytest.fixture
@@ -46,24 +37,12 @@ def tree(task, layers):
 
 @pytest.fixture
 def layers(tmp_path):
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree/calc.py").write_text(BUGGY)
-    (tmp_path / "tree/test_calc.py").write_text(TESTS)
-    return (tmp_path / "tree",)
+    return write_layers(tmp_path, TESTS)
 
 
 @pytest.fixture
 def task():
-    return Task(
-        instance_id="calc-1",
-        repo="calc",
-        base_commit="0" * 40,
-        problem_statement="add is wrong",
-        FAIL_TO_PASS=["test_calc.py::test_add"],
-        PASS_TO_PASS=["test_calc.py::test_zero"],
-        patch=GOLD,
-        layers=["tree"],
-    )
+    return make_task()
 
 
 @pytest.fixture
@@ -71,7 +50,7 @@ def grader(provider):
     return Grader(provider, tests_timeout_s=20, num_workers=2)
 
 
-async def test_the_gold_patch_resolves_and_no_patch_does_not(provider, grader, tree):
+async def test_gold_patch_is_resolved_and_untouched_tree_is_not(provider, grader, tree):
     gold, nothing = await asyncio.gather(grader.grade(tree, GOLD), grader.grade_unpatched(tree))
     assert gold.outcome is Outcome.RESOLVED
     assert gold.isolation == provider.isolation
@@ -89,7 +68,7 @@ async def test_the_gold_patch_resolves_and_no_patch_does_not(provider, grader, t
         (new_file("tests/x.py", "x"), Outcome.EMPTY_PATCH, "left out"),
     ],
 )
-async def test_patches_that_never_meet_the_tests(grader, tree, patch, outcome, detail):
+async def test_invalid_and_empty_patches_run_no_test(grader, tree, patch, outcome, detail):
     grade = await grader.grade(tree, patch)
     assert grade.outcome is outcome and detail in grade.detail
 
@@ -101,14 +80,14 @@ WRITE_TO_ALL = [
     "for fd in range(1, 40):",
     "    with contextlib.suppress(OSError): stat.S_ISSOCK(os.fstat(fd).st_mode) or os.write(fd, summary)",
 ]
-"""pytest keeps its captured output under a random file descriptor."""
+"""pytest duplicates its output to an unknown descriptor while it captures."""
 THREAD = [
     "import threading",
     "def write():",
     "    while os.write(1, summary + b'ERROR x\\n'): pass",
     "threading.Thread(target=write, daemon=True).start()",
 ]
-CHEATS = {
+ATTACKS = {
     "a conftest that skips": new_file("conftest.py", "collect_ignore = ['test_calc.py']") + replace_body("return 7"),
     "another test file": GOLD.replace("calc.py", "test_calc.py") + replace_body("return 7"),
     "a conftest that forges": new_file("conftest.py", "def pytest_runtest_makereport(call): call.excinfo = None")
@@ -139,7 +118,7 @@ FORGE = [
     "print('', *(f'{mark} {line}' for line in lines), mark, sep='\\n', flush=True)",
     "os._exit(0)",
 ]
-"""Code that reads the seal's secret before pytest does, and forges a sealed report."""
+"""Read the secret of the seal before pytest does, then forge a sealed report."""
 RUN_BEFORE_PYTEST = {
     "argparse.py": "argparse.py",
     "iniconfig": "iniconfig/__init__.py",
@@ -155,10 +134,10 @@ RUN_BEFORE_PYTEST = {
     "re": "re/__init__.py",
     "conftest.py": "conftest.py",
 }
-CHEATS |= {
+ATTACKS |= {
     f"{name} that forges": new_file(path, *FORGE) + replace_body("return 7") for name, path in RUN_BEFORE_PYTEST.items()
 }
-CHEATS |= {
+ATTACKS |= {
     "an installed plugin that forges": new_file("forge.py", *FORGE)
     + new_file("forge-1.dist-info/METADATA", "Metadata-Version: 2.1", "Name: forge", "Version: 1")
     + new_file("forge-1.dist-info/entry_points.txt", "[pytest11]", "forge = forge")
@@ -169,19 +148,8 @@ CHEATS |= {
 }
 
 
-FORGE_REPORTS = [
-    "from _pytest.reports import TestReport",
-    "make = TestReport.from_item_and_call.__func__",
-    "def forge(cls, item, call):",
-    "    if NAMES: call.excinfo = None",
-    "    return make(cls, item, call)",
-    "TestReport.from_item_and_call = classmethod(forge)",
-]
-LIES = {
-    "all reports": (
-        replace_body("return 7", after=[line.replace("NAMES", "True") for line in FORGE_REPORTS]),
-        "sentinel",
-    ),
+TAMPERING = {
+    "all reports": (forge_reports("True"), "sentinel"),
     "every descriptor": (
         replace_body(
             "return a + b",
@@ -196,31 +164,31 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-async def test_who_bends_reports_is_seen_to_lie(grader, tree, lie):
-    patch, flag = LIES[lie]
+@pytest.mark.parametrize("name", TAMPERING)
+async def test_falsified_reports_are_detected_as_tampering(grader, tree, name):
+    patch, flag = TAMPERING[name]
     grade = await grader.grade(tree, patch)
     assert (grade.outcome, grade.flags[0]) == (Outcome.TAMPERED, flag), grade
 
 
-async def test_bytecode_that_lies_in_the_tree_is_not_what_is_tested(grader, layers, tree):
-    """The bytecode declares that its source need not be compared."""
+async def test_bytecode_in_the_tree_is_not_tested(grader, layers, tree):
+    """Unchecked bytecode would be imported instead of the source."""
     py_compile.compile(str(layers[0] / "calc.py"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     assert list(layers[0].glob("__pycache__/*.pyc"))
     assert (await grader.grade(tree, GOLD)).resolved
 
 
-@pytest.mark.parametrize("told, flags", [("passed", []), ("failed", ["channels"]), ("skipped", ["channels"])])
-def test_a_report_that_tells_another_story_than_the_log_is_a_lie(task, told, flags):
+@pytest.mark.parametrize("reported, flags", [("passed", []), ("failed", ["channels"]), ("skipped", ["channels"])])
+def test_report_that_differs_from_the_log_is_flagged(task, reported, flags):
     statuses = dict.fromkeys([*task.FAIL_TO_PASS, *task.PASS_TO_PASS], "passed")
-    sealed = SealedReport(statuses | {task.PASS_TO_PASS[0]: told}, True, False, True)
+    sealed = SealedReport(statuses | {task.PASS_TO_PASS[0]: reported}, True, False, True)
     results = {test: TestResult(status) for test, status in statuses.items()}
     assert judge(task, SuiteReport(results, 0, 0.1, is_finished=True, sealed=sealed)).flags == flags
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
-async def test_cheats_score_nothing(grader, tree, cheat):
-    grade = await grader.grade(tree, CHEATS[cheat])
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_attacks_are_not_resolved(grader, tree, attack):
+    grade = await grader.grade(tree, ATTACKS[attack])
     assert grade.outcome in (Outcome.UNRESOLVED, Outcome.TAMPERED), grade
 
 
@@ -230,18 +198,18 @@ ODD_TESTS = TESTS.replace("add(2, 1) == 3", "add(2, 1) == RESULT").replace(
 ODD_IDS = {"FAIL_TO_PASS": ["checks.py::test_add"], "PASS_TO_PASS": ["checks.py::test_zero"]}
 
 
-async def test_a_test_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
-    """The file is a test file only by the ids of the expected tests."""
+async def test_patch_cannot_change_a_test_file_with_an_unusual_name(grader, task, layers):
+    """Only the ids of the expected tests show that the file is a test."""
     (layers[0] / "checks.py").write_text(TESTS)
     odd = task.model_copy(update=ODD_IDS)
     head = "diff --git a/checks.py b/checks.py\n--- a/checks.py\n+++ b/checks.py\n"
     cheat = f"{head}@@ -5 +5 @@\n-    assert add(2, 1) == 3\n+    assert add(2, 1) == 1\n"
     assert (await grader.grade(TaskTree(odd, layers), GOLD)).resolved
-    assert (await grader.grade(TaskTree(odd, layers), cheat)).detail == "nothing was changed but what is left out"
+    assert (await grader.grade(TaskTree(odd, layers), cheat)).detail == "all changed files are left out"
 
 
-async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
-    """The file is a test file only by the hidden patch, which the agent's file would block."""
+async def test_patch_cannot_add_a_file_of_the_test_patch(grader, task, layers):
+    """Only the test patch shows that the file belongs to the tests."""
     (layers[0] / "checks.py").write_text(ODD_TESTS)
     odd = task.model_copy(update={**ODD_IDS, "test_patch": new_file("expected.py", "RESULT = 3")})
     squatter = new_file("expected.py", "RESULT = 1")
@@ -249,25 +217,25 @@ async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader,
     assert (await grader.grade(TaskTree(odd, layers), squatter)).outcome is Outcome.EMPTY_PATCH
 
 
-async def test_hunks_on_the_test_surface_are_left_out_and_counted(grader, tree):
+async def test_test_infrastructure_is_left_out_and_counted(grader, tree):
     grade = await grader.grade(tree, GOLD + new_file("conftest.py", "raise SystemExit"))
     assert grade.resolved
     assert grade.detail.startswith("1 file")
 
 
-async def test_a_new_module_in_place_of_pythons_own_is_left_out(grader, tree):
+async def test_new_module_that_shadows_the_standard_library_is_left_out(grader, tree):
     grade = await grader.grade(tree, GOLD + new_file("src/json.py", "x") + new_file("random.py", "raise OSError"))
     assert grade.resolved
     assert grade.detail.startswith("2 files")
 
 
-async def test_an_endless_patch_runs_out_of_time(provider, tree):
+async def test_endless_patch_times_out(provider, tree):
     grader = Grader(provider, tests_timeout_s=2, num_workers=1)
     grade = await grader.grade(tree, replace_body("while True: pass"))
     assert grade.outcome is Outcome.TESTS_TIMED_OUT and "their limit of 2 s" in grade.detail
 
 
-async def test_an_endless_patch_gets_a_multiple_of_the_gold_patchs_time(provider, task, layers, monkeypatch):
+async def test_endless_patch_times_out_after_a_multiple_of_the_gold_time(provider, task, layers, monkeypatch):
     monkeypatch.setattr(cases, "MIN_LIMIT_S", 1.0)
     grader = Grader(provider, tests_timeout_s=250, num_workers=1)
     timed = task.model_copy(update={"meta": {cases.GOLD_S: 0.2}})
@@ -282,18 +250,18 @@ async def test_an_endless_patch_gets_a_multiple_of_the_gold_patchs_time(provider
         (0.5, 1800, 30), (60, 1800, 600), (600, 1800, 1800), (float("inf"), 1800, 1800), (0.5, 20, 20),
     ],
 )  # fmt: skip
-def test_the_limit_of_tests_follows_the_gold_patch_within_what_is_configured(task, gold_s, configured_s, limit_s):
+def test_time_limit_is_a_multiple_of_the_gold_time_up_to_the_configured_limit(task, gold_s, configured_s, limit_s):
     assert cases.limit_tests(task.model_copy(update={"meta": {cases.GOLD_S: gold_s}}), configured_s) == limit_s
 
 
-async def test_hidden_tests_are_added_after_the_patch(grader, task, layers):
+async def test_hidden_tests_replace_a_file_of_the_patch(grader, task, layers):
     (layers[0] / "test_calc.py").unlink()
     hidden = task.model_copy(update={"test_patch": new_file("test_calc.py", *TESTS.splitlines())})
     squatter = new_file("test_calc.py", "def test_add(): pass")
     assert (await grader.grade(TaskTree(hidden, layers), GOLD + squatter)).resolved
 
 
-async def test_what_is_in_the_way_of_hidden_tests_is_left_out(grader, task, layers):
+async def test_file_at_the_folder_of_hidden_tests_is_left_out(grader, task, layers):
     (layers[0] / "test_calc.py").unlink()
     hidden = task.model_copy(update={"test_patch": new_file("unseen/test_calc.py", *TESTS.splitlines())})
     renamed = hidden.model_copy(update={"FAIL_TO_PASS": ["unseen/test_calc.py::test_add"], "PASS_TO_PASS": []})
@@ -303,25 +271,7 @@ async def test_what_is_in_the_way_of_hidden_tests_is_left_out(grader, task, laye
     assert (await grader.grade_unpatched(TaskTree(broken, layers))).outcome is Outcome.GRADER_FAILED
 
 
-class CountingProvider:
-    """Provider that counts the sandboxes it starts; the first `faults` starts fail."""
-
-    isolation = "none"
-
-    def __init__(self, provider, faults=0):
-        self.provider, self.faults, self.num_started = provider, faults, 0
-
-    async def start(self, spec):
-        self.num_started += 1
-        if self.num_started <= self.faults:
-            raise SandboxError("no room")
-        return await self.provider.start(spec)
-
-    async def close(self):
-        pass
-
-
-async def test_identical_patches_of_one_task_share_one_run_until_forgotten(provider, task, layers, tree):
+async def test_identical_patches_share_one_run_until_forget(provider, task, layers, tree):
     counting = CountingProvider(provider)
     grader = Grader(counting, tests_timeout_s=20, num_workers=2)
     grades = await asyncio.gather(*(grader.grade(tree, GOLD) for _ in range(3)))
@@ -333,7 +283,7 @@ async def test_identical_patches_of_one_task_share_one_run_until_forgotten(provi
     assert not (await grader.grade(tree, GOLD)).shared
 
 
-async def test_a_failed_sandbox_is_the_graders_fault_and_is_not_remembered(provider, tree):
+async def test_failed_sandbox_is_a_grader_fault_and_is_not_cached(provider, tree):
     grader = Grader(CountingProvider(provider, faults=1), tests_timeout_s=20, num_workers=1)
     first = await grader.grade(tree, GOLD)
     assert (first.outcome, first.detail) == (Outcome.GRADER_FAILED, "no room")
@@ -355,7 +305,7 @@ BROKEN_PLUGIN = {
 
 
 @pytest.mark.parametrize("case", BROKEN_PLUGIN)
-async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader, task, layers, case):
+async def test_plugin_that_fails_on_the_clean_tree_is_a_grader_fault(grader, task, layers, case):
     files, command, detail = BROKEN_PLUGIN[case]
     for name, text in files.items():
         (layers[0] / name).write_text(text)
@@ -369,7 +319,7 @@ async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader
         assert re.search(detail, grade.detail)
 
 
-async def test_a_patch_that_stops_the_plugin_gets_a_verdict(grader, task, layers):
+async def test_patch_that_prevents_loading_the_plugin_is_unresolved(grader, task, layers):
     (layers[0] / "sitecustomize.py").write_text("import calc\n")
     patch = replace_body("return a + b", after=["import sys", "sys.modules['_blake2'] = None"])
     task = task.model_copy(update={"test_command": SHY_COMMAND})
@@ -380,7 +330,7 @@ async def test_a_patch_that_stops_the_plugin_gets_a_verdict(grader, task, layers
 
 
 @pytest.mark.parametrize("cold", ["", "cd . && "])
-async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, layers, cold):
+async def test_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, layers, cold):
     task = task.model_copy(update={"test_command": f"{cold}python -m pytest -q"})
     tree = TaskTree(task, layers)
     crash = ["from _pytest.terminal import TerminalReporter", "TerminalReporter.write_line = None"]
@@ -391,7 +341,7 @@ async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, laye
 BREAKS_PLUGIN = "from _pytest.terminal import TerminalReporter\n\nTerminalReporter.write_line = None\n\n\n"
 
 
-async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the_plugin(grader, task, layers):
+async def test_wrong_patch_is_unresolved_if_only_the_gold_patch_repairs_the_plugin(grader, task, layers):
     broken = BREAKS_PLUGIN + BUGGY
     (layers[0] / "calc.py").write_text(broken)
     gold = make_patch("calc.py", broken, BUGGY.replace("-", "+"))
@@ -402,21 +352,8 @@ async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the
     assert (await grader.grade(tree, wrong)).outcome is Outcome.UNRESOLVED
 
 
-class Counting:
-    """Provider that counts the sandboxes it starts."""
-
-    isolation = "none"
-
-    def __init__(self, provider):
-        self.provider, self.num_started = provider, 0
-
-    async def start(self, spec):
-        self.num_started += 1
-        return await self.provider.start(spec)
-
-
-async def test_a_fault_that_every_run_of_a_task_has_is_not_tried_again(provider, task, layers):
-    grader = Grader(counting := Counting(provider), tests_timeout_s=20, num_workers=1)
+async def test_plugin_fault_of_every_run_is_cached(provider, task, layers):
+    grader = Grader(counting := CountingProvider(provider), tests_timeout_s=20, num_workers=1)
     task = task.model_copy(update={"test_command": "env -u PYTEST_PLUGINS python -m pytest -q"})
     tree = TaskTree(task, layers)
     first = await grader.grade(tree, GOLD)
@@ -426,7 +363,7 @@ async def test_a_fault_that_every_run_of_a_task_has_is_not_tried_again(provider,
     assert counting.num_started == num_started > 0
 
 
-async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_it(provider, tree):
+async def test_failed_verdict_is_removed_once_for_all_waiting_calls(provider, tree):
     counting = CountingProvider(provider, faults=1)
     grader = Grader(counting, tests_timeout_s=20, num_workers=1)
 
@@ -440,7 +377,7 @@ async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_i
 
 
 @pytest.mark.parametrize("end", ["kill -9 $$", "kill -SEGV $$", "exit 255", "echo fatal: out of memory; exit 128"])
-async def test_a_git_that_breaks_off_is_the_graders_fault(provider, grader, task, layers, tmp_path, end):
+async def test_crash_of_git_is_a_grader_fault(provider, grader, task, layers, tmp_path, end):
     if not provider.takes_environments:
         pytest.skip("these sandboxes show no environment of a task")
     git = tmp_path / "environment/bin/git"
@@ -452,18 +389,18 @@ async def test_a_git_that_breaks_off_is_the_graders_fault(provider, grader, task
     assert "git " in grade.detail
 
 
-async def test_a_patch_that_git_cannot_read_is_no_fault_of_the_grader(grader, tree):
+async def test_patch_that_git_cannot_read_is_invalid(grader, tree):
     grade = await grader.grade(tree, "diff --git a/calc.py b/calc.py\n")
     assert grade.outcome is Outcome.PATCH_INVALID
 
 
-async def test_a_warning_before_the_complaint_of_git_buys_no_retry(grader, tree):
+async def test_warning_before_the_error_of_git_causes_no_retry(grader, tree):
     stale_mode = GOLD.replace("--- a/calc.py", "index 1111111..2222222 100755\n--- a/calc.py")
     grade = await grader.grade(tree, stale_mode + new_file("x", "1") + new_file("x/y", "1"))
     assert grade.outcome is Outcome.PATCH_INVALID
 
 
-async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):
+async def test_failed_setup_command_is_a_grader_fault(grader, task, layers):
     grade = await grader.grade(TaskTree(task.model_copy(update={"setup": ["exit 3"]}), layers), GOLD)
     assert grade.outcome is Outcome.GRADER_FAILED
     assert "'exit 3'" in grade.detail
@@ -489,12 +426,12 @@ def report(exit_code=0, **statuses):
         (report(exit_code=5), False),
     ],
 )
-def test_only_agreement_and_full_presence_resolve(task, suite, resolved):
+def test_resolved_needs_all_expected_tests_and_a_matching_exit_code(task, suite, resolved):
     assert judge(task, suite).resolved is resolved
 
 
 @pytest.mark.parametrize("status", ["skipped", "xfailed", "xpassed"])
-def test_a_test_may_stay_what_it_was_on_the_clean_tree_and_become_nothing_else(task, status):
+def test_expected_test_may_keep_its_status_of_the_clean_tree(task, status):
     seen = task.model_copy(update={"meta": {"clean_statuses": {"test_calc.py::test_zero": status}}})
     assert judge(seen, report(add="passed", zero=status)).resolved
     assert judge(seen, report(add="passed", zero="passed")).resolved
@@ -502,6 +439,6 @@ def test_a_test_may_stay_what_it_was_on_the_clean_tree_and_become_nothing_else(t
     assert not judge(seen, report(add=status, zero=status)).resolved
 
 
-async def test_what_a_patch_says_about_itself_is_printable(grader, tree):
+async def test_detail_of_a_grade_is_printable(grader, tree):
     grade = await grader.grade(tree, GOLD.replace("a - b", "\x1b[2J"))
     assert grade.detail.isprintable()

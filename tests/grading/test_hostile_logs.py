@@ -1,4 +1,4 @@
-"""Hostile logs: parsing on the host takes little time and memory for any output of tests."""
+"""Logs are parsed in the training process, so no log may take much time or memory."""
 
 import time
 import tracemalloc
@@ -19,7 +19,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_log_costs_little_time_and_memory(name):
+def test_hostile_log_needs_little_time_and_memory(name):
     tracemalloc.start()
     started = time.process_time()
     parse_log(SUMMARY + HOSTILE[name], "pytest", KNOWN)
@@ -30,7 +30,7 @@ def test_a_hostile_log_costs_little_time_and_memory(name):
 
 
 MANY = 1_000_000
-"""Characters of the longest output that a sandbox keeps."""
+"""Maximum number of characters of a sandbox's output."""
 ENDLESS = {
     "spaces": "x" + " " * MANY + "y",
     "lines of spaces": ("x" + " " * 7998 + "y\n") * (MANY // 8000),
@@ -51,7 +51,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_the_longest_log_costs_seconds_with_any_parser(name):
+def test_longest_log_takes_seconds_with_any_parser(name):
     for parser in {reads: parser for parser, reads in PARSERS.items()}.values():
         started = time.process_time()
         parse_log(ENDLESS[name], parser)

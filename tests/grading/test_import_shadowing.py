@@ -9,7 +9,7 @@ from turnsmith.grading.import_shadowing import find_import_roots, find_protected
 
 @pytest.fixture
 def layers(tmp_path):
-    """Return a layer with a package that has tests, a module that shadows the standard library, and a plain folder."""
+    """Make a package with tests, a module that shadows one of Python, and a folder that is no package."""
     for path in (
         "calc/__init__.py",
         "calc/checks/__init__.py",
@@ -32,7 +32,7 @@ COMMAND = "PYTHONPATH=other:$PYTHONPATH pytest"
      "iniconfig", "packaging.py", "calendar.py", "org/python.py", "org/python/core.py", "other/org/python/core/x.py",
      "src/_pytest.pyc", "sitecustomize/__init__.py"],
 )  # fmt: skip
-def test_what_would_be_imported_in_place_of_the_runner_is_a_shadow(path, layers):
+def test_new_module_that_shadows_the_runner_is_detected(path, layers):
     assert is_shadow(path, find_import_roots(COMMAND, layers), layers)
 
 
@@ -41,7 +41,7 @@ def test_what_would_be_imported_in_place_of_the_runner_is_a_shadow(path, layers)
     ["_pytest", "colorama", "exceptiongroup", "iniconfig", "org", "packaging", "pluggy", "py", "pygments", "pytest",
      "sitecustomize", "tomli", "usercustomize", "argparse", "enum", "json", "os", "pdb", "re", "runpy", "typing", "unittest"],
 )  # fmt: skip
-def test_what_pytest_imports_is_protected_as_module_and_as_package(module, tmp_path):
+def test_imports_of_pytest_are_protected_as_module_and_package(module, tmp_path):
     roots = find_import_roots("pytest", (tmp_path,))
     for path in (f"{module}.py", f"{module}/__init__.py", f"{module}.cpython-311-x86_64-linux-gnu.so", module):
         assert is_shadow(path, roots, (tmp_path,))
@@ -59,7 +59,7 @@ def test_what_pytest_imports_is_protected_as_module_and_as_package(module, tmp_p
         ("python -m pytest --cov=lib lib", set()),
     ],
 )
-def test_a_command_says_where_imports_start(command, roots, tmp_path):
+def test_import_roots_are_read_from_the_command(command, roots, tmp_path):
     found = {str(root) for root in find_import_roots(command, (tmp_path,)) if "$" not in str(root)}
     assert found == {".", "src", *roots}
 
@@ -78,12 +78,12 @@ def test_a_command_says_where_imports_start(command, roots, tmp_path):
         ("pytest.ini", "[pytest]\naddopts = -q\npythonpath = other\n    lib\ntestpaths = tests\n"),
     ],
 )
-def test_the_settings_of_pytest_say_where_imports_start(name, text, tmp_path):
+def test_import_roots_are_read_from_pytest_settings(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     assert is_shadow("lib/pytest.py", find_import_roots("pytest", (tmp_path / "none", tmp_path)), (tmp_path,))
 
 
-def test_settings_count_where_the_command_goes(tmp_path):
+def test_settings_are_read_in_the_folder_of_the_command(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/pytest.ini").write_text("[pytest]\npythonpath = lib\n")
     assert is_shadow("sub/lib/pytest.py", find_import_roots("cd sub && pytest", (tmp_path,)), (tmp_path,))
@@ -94,20 +94,20 @@ def test_settings_count_where_the_command_goes(tmp_path):
     "content", [b"\xff[pytest\npythonpath = lib", b"[tool.pytest]\npythonpath = 7\n", b"pythonpath"]
 )
 @pytest.mark.parametrize("name", ["pyproject.toml", "pytest.ini"])
-def test_settings_that_pytest_cannot_read_are_no_fault(name, content, tmp_path):
+def test_unreadable_settings_raise_no_error(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
     assert find_import_roots("pytest", (tmp_path,)) >= {PurePosixPath(), PurePosixPath("src")}
 
 
-def test_the_plugins_that_a_task_may_ask_for_are_protected(layers):
-    """The plugins of this environment are included."""
+def test_installed_pytest_plugins_are_protected(layers):
+    """Plugins of this environment are among them."""
     roots = find_import_roots("pytest", layers)
     assert is_shadow("pytest_asyncio.py", roots, layers) and is_shadow("pytest_timeout/__init__.py", roots, layers)
     assert not is_shadow("pytest_nowhere.py", roots, layers)
 
 
-def test_whatever_pytest_asks_for_here_is_protected(tmp_path):
-    """Compare with all modules that a real run of pytest imports or tries to import, without plugins."""
+def test_all_imports_of_a_real_pytest_run_are_protected(tmp_path):
+    """Check the imports that pytest tries in an empty folder without plugins."""
     (tmp_path / "test_a.py").write_text("def test_a():\n    assert [1, 2] == [1, 3]\n")
     run = [sys.executable, "-X", "importtime", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
     log = subprocess.run(
@@ -124,5 +124,5 @@ def test_whatever_pytest_asks_for_here_is_protected(tmp_path):
      "src/packaging/new.py", "token.json", "code/x.py", "pytest/b.py", "pkg/pytest/__init__.py", "src", "src2/json.py",
      "org/apache/X.java", "src/org/python/new.py"],
 )  # fmt: skip
-def test_what_is_there_already_or_imported_by_another_name_is_not(path, layers):
+def test_existing_and_nested_modules_are_not_shadows(path, layers):
     assert not is_shadow(path, find_import_roots(COMMAND, layers), layers)

@@ -35,12 +35,12 @@ SEEN = {
         ("a.py::w[b.py]", "missing"),
     ],
 )
-def test_an_id_that_was_cut_is_found_by_its_beginning(test, status):
+def test_cut_id_matches_by_its_beginning(test, status):
     assert find_status(test, SEEN) == status
 
 
 def find_broken(fail_to_pass, pass_to_pass, rules="strict"):
-    """Return the expected tests that fail by the verdict on these observations."""
+    """Return the expected tests that a report breaks."""
     names = dict.fromkeys(("instance_id", "repo", "base_commit", "problem_statement", "patch"), "x")
     expected = {"FAIL_TO_PASS": fail_to_pass, "PASS_TO_PASS": pass_to_pass, "status_rules": rules}
     task = Task(**names, **expected, layers=["tree"])
@@ -51,22 +51,22 @@ def find_broken(fail_to_pass, pass_to_pass, rules="strict"):
 
 
 @pytest.mark.parametrize("rules", ["strict", "swe-bench", "multi-swe"])
-def test_what_is_missing_is_broken_for_both_kinds(rules):
+def test_missing_test_is_broken_in_both_lists(rules):
     assert find_broken(["gone"], ["lost"], rules) == {"gone": "missing", "lost": "missing"}
 
 
-def test_a_skip_is_maintained_only_where_the_data_set_says_so_and_never_fixed():
+def test_skip_counts_only_for_pass_to_pass_and_some_rules():
     assert find_broken([], ["a.py::u[1]"]) == {"a.py::u[1]": "skipped"}
     assert find_broken([], ["a.py::u[1]"], "swe-bench") == {}
     assert find_broken(["a.py::u[1]"], [], "swe-bench") == {"a.py::u[1]": "skipped"}
 
 
-def test_an_expected_failure_counts_only_where_the_data_set_says_so():
+def test_expected_failure_counts_only_under_some_rules():
     assert find_broken(["a.py::v"], []) == {"a.py::v": "xfailed"}
     assert find_broken(["a.py::v"], ["a.py::v"], "swe-bench") == {}
 
 
-def test_a_test_of_both_kinds_must_be_fixed():
+def test_test_in_both_lists_must_pass():
     assert find_broken(["a.py::u[1]"], ["a.py::u[1]"], "swe-bench") == {"a.py::u[1]": "skipped"}
 
 
@@ -75,7 +75,7 @@ def test_a_test_of_both_kinds_must_be_fixed():
     st.text("ab[] ", max_size=5),
     st.sampled_from(SEVERITY),
 )
-def test_one_more_result_never_mends_a_cut_id_that_was_found(statuses, test, status):
+def test_additional_result_never_improves_a_cut_id(statuses, test, status):
     before = find_status(test, statuses)
     after = find_status(test, {f"{test}a]": status} | statuses)
     assert before == "missing" or SEVERITY.index(after) >= SEVERITY.index(before)

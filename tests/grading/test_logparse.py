@@ -24,7 +24,7 @@ word = st.sampled_from(sorted(STATUSES))
 
 
 @given(st.dictionaries(name, st.tuples(word, printable.map(str.strip))))
-def test_what_is_written_is_read_where_the_ids_are_known(tests):
+def test_written_summary_is_read_with_known_ids(tests):
     lines = [f"{word} {test}" + (f" - {message}" if message else "") for test, (word, message) in tests.items()]
     results = parse_log("\n".join(["noise", HEADER, *lines, "1 failed in 0.1s"]), "pytest", known=list(tests))
     expected = {test: (STATUSES[word], message) for test, (word, message) in tests.items()}
@@ -41,7 +41,7 @@ def test_what_is_written_is_read_where_the_ids_are_known(tests):
         ("a.py - SyntaxError: invalid", ("a.py", "SyntaxError: invalid")),
     ],
 )
-def test_messages_are_cut_from_ids(text, expected):
+def test_messages_are_split_from_ids(text, expected):
     assert split_message(text) == expected
 
 
@@ -50,7 +50,7 @@ def test_only_the_summary_counts():
     assert parse_log("PASSED a.py::t\n", "pytest") == {}
 
 
-def test_a_test_listed_twice_takes_its_worst_status():
+def test_test_listed_twice_gets_its_worst_status():
     log = f"{HEADER}\nFAILED a.py::t - no\nERROR a.py::u - teardown\nPASSED a.py::t\nPASSED a.py::u\n"
     assert {test: result.status for test, result in parse_log(log, "pytest").items()} == {
         "a.py::t": "failed",
@@ -58,7 +58,7 @@ def test_a_test_listed_twice_takes_its_worst_status():
     }
 
 
-def test_a_test_fails_with_its_subtests():
+def test_failed_subtest_fails_its_test():
     log = (
         f"{HEADER}\nPASSED a.py::T::t\nPASSED a.py::T::u\nSUBSKIPPED(i=1) a.py::T::u - Skipped: no\n"
         "SUBFAILED[x - [y] (i=1) a.py::T::t - assert 1 == 0\nSUBFAILED(i=2) b.py::gone - no\n"
@@ -72,11 +72,11 @@ def test_a_test_fails_with_its_subtests():
     assert results["a.py::T::t"].message == "assert 1 == 0"
 
 
-def test_the_generic_form_reads_every_line():
+def test_parser_lines_reads_every_line():
     assert parse_log("PASSED one\nsaid FAILED\nFAILED two three\n", "lines").keys() == {"one", "two three"}
 
 
-def test_an_unknown_parser_is_named():
+def test_unknown_parser_is_named_in_the_error():
     with pytest.raises(UsageError, match=r"'smoke'.*pytest, lines"):
         parse_log("", "smoke")
 
@@ -86,7 +86,7 @@ def statuses(log, parser, known=()):
 
 
 @pytest.mark.parametrize("parser", ["verbose", "tox", "parse_log_pytest_v2"])
-def test_a_status_may_stand_last_with_progress_and_timings(parser):
+def test_status_at_the_end_of_a_line_is_read(parser):
     log = (
         "py311: commands[0]> pytest -v\n"
         "a.py::t PASSED                                  [ 10%]\n"
@@ -99,12 +99,12 @@ def test_a_status_may_stand_last_with_progress_and_timings(parser):
 
 
 REFERENCE = re.compile(rf"(\S.*?) +({'|'.join(STATUSES)})(?: +\(.*\))?(?: +\[ *\d+%\])?\s*")
-"""A line that ends with a status, as one reads it; slow where the line has many spaces."""
+"""Pattern of a line that ends with a status; slow for lines with many blanks."""
 pieces = st.sampled_from(["a.py::t", " ", "  ", "PASSED", "FAILED", "(", ")", "(no)", "[ 7%]", "[100%]", "x", "[y]"])
 
 
 @given(st.lists(pieces, max_size=9).map("".join))
-def test_a_line_that_ends_with_a_status_is_read_as_by_its_definition(line):
+def test_status_at_the_end_is_read_as_by_a_slow_pattern(line):
     read = statuses(line, "verbose")
     expected = REFERENCE.fullmatch(line)
     if expected and not expected[1].startswith(("PASSED ", "FAILED ")):
@@ -114,7 +114,7 @@ def test_a_line_that_ends_with_a_status_is_read_as_by_its_definition(line):
 
 
 @pytest.mark.parametrize("parser", ["options", "parse_log_pytest_options"])
-def test_of_a_parameter_that_is_a_path_only_the_last_part_counts(parser):
+def test_path_in_a_parameter_is_cut_to_its_last_part(parser):
     log = "PASSED a.py::t[/tmp/x7/in.py]\nFAILED a.py::t[//keep/it] - no\nPASSED a.py::t[plain]\nFAILED a.py::t[/other/in.py]\n"
     assert statuses(log, parser) == {
         "a.py::t[/in.py]": "failed",
@@ -124,7 +124,7 @@ def test_of_a_parameter_that_is_a_path_only_the_last_part_counts(parser):
 
 
 @pytest.mark.parametrize("parser", ["pytest", "lines", "verbose"])
-def test_what_a_terminal_would_obey_hides_nothing(parser):
+def test_terminal_escapes_hide_no_status(parser):
     lines = [
         "\x1b[31mFAILED\x1b[0m a.py::t - no\x1b[1A\x1b[2K",
         "\x1b]0;title\x07PASSED a.py::u",
@@ -136,7 +136,7 @@ def test_what_a_terminal_would_obey_hides_nothing(parser):
 
 @pytest.mark.parametrize("parser", ["pytest", "lines", "verbose", "options"])
 @given(data=st.data())
-def test_a_forged_line_never_improves(parser, data):
+def test_forged_line_never_improves_a_status(parser, data):
     tests = data.draw(st.dictionaries(name, word, min_size=1, max_size=5))
     honest = [HEADER, *(f"{status} {test}" for test, status in tests.items())]
     place = data.draw(st.integers(1, len(honest)))
@@ -146,7 +146,7 @@ def test_a_forged_line_never_improves(parser, data):
     assert all(SEVERITY.index(after[test]) >= SEVERITY.index(status) for test, status in before.items())
 
 
-def test_a_run_of_pytest_is_read_in_all_its_shapes(tmp_path):
+def test_real_pytest_logs_are_read(tmp_path):
     (tmp_path / "test_a.py").write_text(
         "import pytest\ndef test_p(): pass\ndef test_f(): assert 0\n@pytest.mark.skip\ndef test_s(): pass\n"
         "@pytest.mark.xfail\ndef test_x(): assert 0\n@pytest.fixture\ndef bad(): assert 0\ndef test_e(bad): pass\n"

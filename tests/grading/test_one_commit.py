@@ -1,4 +1,4 @@
-"""Sandboxes show one commit, for any history in a task's layers."""
+"""Sandboxes show one commit, whatever history the layers hold."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def git(folder, *arguments):
 
 @pytest.fixture
 def origin(tmp_path):
-    """Return a checkout of its first commit; refs, a stash, a remote and an inner repository reach a later one."""
+    """Make a checkout at its first commit; refs, a stash, a remote and an inner repository reach a later one."""
     folder = tmp_path / "origin"
     write_shared_layer(folder, to_tree(TEXTS))
     git(folder, "init", "--quiet", "--initial-branch=main")
@@ -51,7 +51,7 @@ def make_task(**columns):
 
 
 async def ask(provider, layers, *questions, setup=()):
-    """Return the output of commands in the agent's sandbox."""
+    """Return the output of commands in an agent's sandbox."""
     async with started(provider, SandboxSpec(tuple(layers))) as sandbox:
         await set_up(sandbox, TaskTree(make_task(setup=list(setup)), layers))
         answers = [await sandbox.exec(question, timeout_s=60) for question in questions]
@@ -63,7 +63,7 @@ EVERYTHING = "cat $(find . -path '*/.git/*' -type f)"
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-async def test_of_a_history_with_the_fix_nothing_is_left(provider, origin, is_packed):
+async def test_history_with_the_fix_is_removed(provider, origin, is_packed):
     if is_packed:
         git(origin, "gc", "--quiet")
     assert not has_one_commit((origin,))
@@ -81,7 +81,7 @@ async def test_of_a_history_with_the_fix_nothing_is_left(provider, origin, is_pa
     assert status == "" and stores == "./.git\n" and patch == ""
 
 
-async def test_tracked_files_stay_tracked_and_ignored_ones_ignored(provider, origin):
+async def test_tracked_and_ignored_files_keep_their_state(provider, origin):
     (tracked, head), _ = await ask(provider, (origin,), "git ls-files", "git rev-parse HEAD")
     expected = [".gitignore", "data/kept.log", "shop.py", "vendor/inner/used.py"]
     assert tracked.splitlines() == expected
@@ -89,20 +89,20 @@ async def test_tracked_files_stay_tracked_and_ignored_ones_ignored(provider, ori
     assert head.strip() == write_history(origin.parent / "same/.git", tree)
 
 
-async def test_a_tree_without_history_gets_one(provider, origin):
+async def test_tree_without_history_gets_one_commit(provider, origin):
     shutil.rmtree(origin / ".git")
     (commits,), _ = await ask(provider, (origin,), "git rev-list --all --count")
     assert commits == "1\n"
 
 
-async def test_a_broken_history_is_replaced_like_any_other(provider, origin):
+async def test_broken_history_is_replaced(provider, origin):
     shutil.rmtree(origin / ".git")
     (origin / ".git").write_text("gitdir: /elsewhere\n")
     (commits,), _ = await ask(provider, (origin,), "git rev-list --all --count")
     assert commits == "1\n"
 
 
-async def test_set_up_commands_may_use_the_history_that_nobody_sees_afterwards(provider, origin):
+async def test_setup_commands_can_read_the_original_history(provider, origin):
     (text, commits), _ = await ask(
         provider, (origin,), "cat shop.py", "git rev-list --all --count", setup=["git checkout --quiet v2"]
     )
@@ -111,14 +111,14 @@ async def test_set_up_commands_may_use_the_history_that_nobody_sees_afterwards(p
 
 @pytest.fixture
 def made(tmp_path):
-    """Return layers as `tasks make` writes them."""
+    """Make layers as `tasks make` writes them."""
     tree = to_tree(TEXTS)
     write_shared_layer(tmp_path / "clean", tree)
     write_bug_layer(tmp_path / "bug", tree, {"shop.py": b"total = 2\n"})
     return tmp_path / "clean", tmp_path / "bug"
 
 
-async def test_a_history_that_was_made_here_stays_as_it_is(provider, made):
+async def test_history_made_by_turnsmith_is_kept(provider, made):
     assert has_one_commit(made)
     (commits, status), _ = await ask(provider, made, "git rev-list --all --count", "git status --short")
     assert commits == "1\n" and status == ""
@@ -137,6 +137,6 @@ async def test_a_history_that_was_made_here_stays_as_it_is(provider, made):
         lambda bug: (bug / "old.pyc").write_text("x"),
     ],
 )
-def test_any_other_file_and_any_change_is_seen(made, change):
+def test_any_change_of_a_made_history_is_detected(made, change):
     change(made[1])
     assert not has_one_commit(made)

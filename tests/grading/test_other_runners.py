@@ -1,4 +1,4 @@
-"""Suites of other runners than pytest, end to end: real runners, hidden tests, ids of data sets."""
+"""Suites of other runners from end to end: real runners, hidden tests, ids as in their data sets."""
 
 import subprocess
 import sys
@@ -67,13 +67,13 @@ def test_zero():
 def test_last():
     pass
 """
-"""The runner appends `[OK]` after the last test; ids of data sets omit it, because their harness does not parse that line."""
+"""The runner writes `[OK]` after the last test; the harness cannot read this line, so data sets do not list the test."""
 DJANGO = UNITTEST.replace("unittest import TestCase, skip", "unittest import skip\n\nfrom django.test import TestCase")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Repository, its runner, the runner's command and its output."""
+    """Repository with its runner, command and expected tests."""
 
     module: str
     files: dict[str, str]
@@ -84,7 +84,7 @@ class Suite:
     fixed: list[str]
     maintained: list[str]
     packages: tuple[str, ...] = ()
-    """Packages in a lower layer, at the root of the tree."""
+    """Files of a lower layer, at the root of the tree."""
 
 
 SUITES = {
@@ -112,7 +112,7 @@ SUITES = {
 
 
 def add_file(path, text):
-    """Return a patch that adds a file."""
+    """Make a patch that adds a file."""
     lines = text.splitlines()
     head = (
         f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n"
@@ -121,7 +121,7 @@ def add_file(path, text):
 
 
 def install(packages, folder):
-    """Install the runner's packages. Skips if they are not available."""
+    """Find the files of the runner; skip the test if they are not available."""
     folder.mkdir()
     command = [
         sys.executable,
@@ -142,7 +142,7 @@ def install(packages, folder):
 @pytest.mark.parametrize(
     "name", ["unittest", *(pytest.param(name, marks=pytest.mark.slow) for name in ("django", "sympy"))]
 )
-async def test_gold_is_resolved_and_all_else_is_not(provider, tmp_path, name):
+async def test_only_the_gold_patch_is_resolved(provider, tmp_path, name):
     suite = SUITES[name]
     install(suite.packages, tmp_path / "packages")
     tree = to_tree({suite.module: BUGGY, **suite.files})

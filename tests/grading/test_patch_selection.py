@@ -20,17 +20,17 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("folder", ["", "src/deep/"])
 @pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, paths in EXAMPLES.items() for path in paths])
-def test_a_path_is_classed_by_its_names_in_any_folder(folder, kind, path):
+def test_path_is_classified_by_name_in_any_folder(folder, kind, path):
     assert classify(folder + path) is kind
 
 
-def test_the_files_of_the_tests_are_test_surface_whatever_their_names():
+def test_given_test_files_are_test_surface_under_any_name():
     assert classify("pkg/checks.py", {"pkg/checks.py"}) is HunkClass.TEST_SURFACE
     assert classify("checks.py", {"pkg/checks.py"}) is HunkClass.SOURCE
 
 
 @pytest.mark.parametrize("path", ["accept", "accept/checks.py/x", "accept/checks.py"])
-def test_what_would_be_in_the_place_of_a_test_is_test_surface(path):
+def test_path_in_place_of_a_test_is_test_surface(path):
     assert classify(path, {"accept/checks.py"}) is HunkClass.TEST_SURFACE
     assert classify("accept/other.py", {"accept/checks.py"}) is HunkClass.SOURCE
 
@@ -39,19 +39,19 @@ def new_file(path):
     return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
 
 
-def test_what_has_a_say_over_the_tests_is_left_out_and_counted_by_class(tmp_path):
+def test_files_that_decide_how_tests_run_are_left_out_by_class(tmp_path):
     paths = ["pkg/core.py", "conftest.py", "json.py", "tests/test_a.py", "pkg/a.pyc", "setup.py"]
     selection = select_hunks("".join(map(new_file, paths)), Project((tmp_path,), frozenset({"tests/test_a.py"})))
     assert {path for file in read_patch(selection.patch) for path in file.paths} == {"pkg/core.py", "setup.py"}
     assert selection.dropped == {"test-surface": 1, "test-infrastructure": 2, "generated": 1}
 
 
-def test_a_rename_has_the_gravest_class_of_its_two_names(tmp_path):
+def test_rename_has_the_class_with_precedence(tmp_path):
     rename = "diff --git a/pkg/a.py b/conftest.py\nsimilarity index 100%\nrename from pkg/a.py\nrename to conftest.py\n"
     assert select_hunks(rename, Project((tmp_path,), frozenset())).dropped == {"test-infrastructure": 1}
 
 
-def test_what_the_fix_changes_is_source_though_its_folder_is_called_test_unless_it_is_a_test(tmp_path):
+def test_file_of_the_fix_in_a_test_folder_is_source_unless_it_is_a_test(tmp_path):
     fixed = frozenset({"django/test/utils.py", "conftest.py", "tests/test_a.py"})
     project = Project((tmp_path,), frozenset({"tests/test_a.py"}), fixed)
     kinds = {path: project.classify(path) for path in [*fixed, "django/test/other.py"]}

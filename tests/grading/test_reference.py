@@ -1,4 +1,4 @@
-"""Comparison with the package swebench: the same log gives the same statuses and the same verdict."""
+"""Comparison with the package swebench: equal statuses and verdicts for each log."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ NUM_SEEDS = 10
 
 @pytest.fixture(scope="module")
 def refer(tmp_path_factory):
-    """Return swebench's results for these cases. Skips if swebench is not available."""
+    """Return a function from cases to swebench's results; skip the test if swebench is not available."""
     place = find_package(tmp_path_factory.mktemp("reference"))
 
     def ask(cases):
@@ -45,7 +45,7 @@ def to_case(parser, text, exit_code, fail_to_pass, pass_to_pass):
 
 
 def read(case):
-    """Return our statuses and our verdict."""
+    """Return the statuses and the verdict of Turnsmith."""
     expected = {name: case[name] for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
     rules = "swe-bench-fail-only" if case["eval_type"] == "fail_only" else "swe-bench"
     task = Task(**NAMES, **expected, layers=["x"], status_rules=rules)
@@ -56,7 +56,7 @@ def read(case):
 
 
 @pytest.mark.parametrize("parser", LAYOUTS)
-def test_statuses_and_verdicts_are_those_of_the_reference(refer, parser):
+def test_statuses_and_verdicts_equal_swebench(refer, parser):
     logs = [make_log(parser, seed) for seed in range(NUM_SEEDS)]
     cases = [to_case(parser, log.text, log.exit_code, log.fail_to_pass, log.pass_to_pass) for log in logs]
     answers = refer(cases)
@@ -99,11 +99,11 @@ RUNS = {
     ("parse_log_seaborn", "pytest -v --tb=no"): [],
     ("parse_log_django", "unittest -v"): UNITTEST,
 }
-"""Parser and command → arguments of the interpreter, if not pytest on the file."""
+"""Parser and command → arguments of the interpreter, if it does not run pytest on the file."""
 
 
 @pytest.mark.parametrize(("parser", "command"), RUNS)
-def test_real_runs_have_the_statuses_and_the_verdicts_of_the_reference(refer, tmp_path, parser, command):
+def test_real_runs_have_statuses_and_verdicts_of_swebench(refer, tmp_path, parser, command):
     (tmp_path / "test_it.py").write_text(SUITE)
     module, *options = command.split()
     arguments = RUNS[parser, command] or [module, "-p", "no:cacheprovider", *options, "test_it.py"]
@@ -137,21 +137,21 @@ DIFFERENCES = {
     "colours": ("parse_log_pytest", "\x1b[32mPASSED\x1b[0m a.py::t\n", 0, False),
     "an expected failure with its reason": ("parse_log_pytest_v2", "XFAIL a.py::t - some day\n", 0, False),
 }
-"""Log, exit code and the reference's verdict, for cases that differ because the harness misses a pass."""
+"""Log, exit code, and True if swebench resolves it."""
 WANTED = {
     "parse_log_django": "test_t (m.T)", "parse_log_sympy": "test_t", "parse_log_minitest": "T: should t",
 }  # fmt: skip
 OURS = {"colours"}
-"""Cases that we resolve and the reference does not; an agent can print none of them."""
+"""Logs that only Turnsmith resolves; an agent cannot print any of them."""
 
 
 @pytest.mark.parametrize("what", DIFFERENCES)
-def test_where_we_differ_we_mean_it(refer, what):
+def test_differences_from_swebench_are_intended(refer, what):
     parser, text, exit_code, resolved = DIFFERENCES[what]
     case = to_case(parser, text, exit_code, [WANTED.get(parser, "a.py::t")], [])
     assert refer([case])[0]["resolved"] is resolved
     assert read(case)[1] is (what in OURS)
 
 
-def test_the_logs_are_as_many_as_promised():
+def test_number_of_logs_equals_the_documented_one():
     assert len(LAYOUTS) >= 10 and len(LAYOUTS) * NUM_SEEDS >= 200

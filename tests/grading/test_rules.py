@@ -1,4 +1,4 @@
-"""Each rule of `Task.status_rules`, and that a log that says nothing resolves under none."""
+"""Rules of `Task.status_rules`; a log without results resolves under none."""
 
 import json
 
@@ -35,7 +35,7 @@ def resolves(task, **report):
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("log", ["", "Traceback (most recent call last):\n", "0 passing\nExecuted 0 of 0\n"])
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_a_log_without_results_resolves_under_no_rule(rules, log, exit_code):
+def test_log_without_results_resolves_under_no_rule(rules, log, exit_code):
     task = make_task(rules, expected_output_json={"f": "PASSED"})
     assert not resolves(task, log=log, exit_code=exit_code)
     nothing_expected = make_task(rules, (), (), expected_output_json={"f": "PASSED"})
@@ -43,7 +43,7 @@ def test_a_log_without_results_resolves_under_no_rule(rules, log, exit_code):
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_all_that_is_expected_and_passes_resolves_under_every_rule(rules):
+def test_passed_expected_tests_resolve_under_every_rule(rules):
     task = make_task(rules, expected_output_json={"f": "PASSED", "p": "PASSED"})
     assert resolves(task, f="passed", p="passed")
     assert not resolves(task, f="failed", p="passed")
@@ -53,16 +53,16 @@ def test_all_that_is_expected_and_passes_resolves_under_every_rule(rules):
 @pytest.mark.parametrize(
     ("log", "ran"), [("12 passing (3s)", True), ("Executed 4 of 4 SUCCESS", True), ("# tests 0", False)]
 )
-def test_where_only_failures_are_named_silence_counts_after_a_run(log, ran):
+def test_unlisted_test_passes_if_the_log_shows_a_run(log, ran):
     assert resolves(make_task("swe-bench-fail-only"), log=log) is ran
 
 
-def test_where_only_failures_are_named_an_unexpected_one_does_not_count():
+def test_unexpected_failure_does_not_count_under_fail_only():
     assert resolves(make_task("swe-bench-fail-only"), other="failed")
     assert not resolves(make_task("swe-bench-fail-only"), log="3 passing", exit_code=1)
 
 
-def test_of_the_exact_set_no_test_may_be_missing_or_too_many():
+def test_exact_set_allows_no_missing_or_extra_test():
     task = make_task("swe-rebench-v2", ["adds two [12 ms]"], ["a.py::t[x"])
     assert resolves(task, **{"adds two (0.5s)": "passed", "a.py::t[x y]": "passed", "other": "failed"})
     assert grade(task, **{"adds two": "passed", "a.py::t[x]": "passed", "new": "passed"}).statuses == {
@@ -79,7 +79,7 @@ def test_of_the_exact_set_no_test_may_be_missing_or_too_many():
         ("a (12 items)", "a (12 items)"), ("a[12]", "a[12]"), ("sleeps", "sleeps"),
     ],
 )  # fmt: skip
-def test_a_timing_is_no_part_of_a_name(name, bare):
+def test_timing_is_not_part_of_a_name(name, bare):
     assert strip_timing(name) == bare
 
 
@@ -98,23 +98,23 @@ EXPECTED = {"test_a": "PASSED", "T.test_b": "FAILED"}
         ({"r/t.py::test_a": "passed", "s/t.py::test_a": "failed", "r/t.py::T::test_b": "failed"}, False),
     ],
 )
-def test_the_whole_map_must_be_as_expected(column, statuses, resolved):
+def test_whole_map_must_match(column, statuses, resolved):
     assert resolves(make_task("r2e-gym", [], [], expected_output_json=column), **statuses) is resolved
 
 
-def test_names_of_the_whole_map_are_compared_without_their_colours():
+def test_names_of_the_whole_map_are_compared_without_colours():
     task = make_task("r2e-gym", [], [], expected_output_json={"\x1b[1mtest_a\x1b[0m": "PASSED"})
     assert resolves(task, **{"r/t.py::test_a": "passed"})
     assert not resolves(task, **{"r/t.py::test_a": "failed"})
 
 
 @pytest.mark.parametrize("column", [None, "", "{", "[]", {}])
-def test_without_a_map_to_compare_with_nothing_is_graded(column):
+def test_missing_map_raises_a_grading_error(column):
     with pytest.raises(GradingError, match="expected_output_json"):
         resolves(make_task("r2e-gym", expected_output_json=column), f="passed")
 
 
-def test_what_passed_before_the_patch_must_not_fail_after_it():
+def test_test_that_passed_before_the_patch_must_not_fail():
     task = make_task("multi-swe", test_patch_result={"passed_tests": ["p", "old"]})
     assert resolves(task, f="passed", p="passed", other="failed")
     assert not resolves(task, f="passed", p="passed", old="failed")
@@ -123,7 +123,7 @@ def test_what_passed_before_the_patch_must_not_fail_after_it():
 
 
 @given(st.data())
-def test_a_worse_end_never_resolves_what_was_not(data):
+def test_worse_status_never_resolves_a_patch(data):
     rules = data.draw(st.sampled_from(["strict", "swe-bench", "swe-bench-fail-only", "multi-swe"]))
     statuses = data.draw(st.dictionaries(st.sampled_from("fpq"), st.sampled_from(SEVERITY), min_size=1))
     test = data.draw(st.sampled_from(sorted(statuses)))

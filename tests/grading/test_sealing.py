@@ -1,4 +1,4 @@
-"""The sealing plugin reports how each test ended, for any output and in any version of pytest."""
+"""The plugin reports every status, for all output options and old versions."""
 
 import os
 import shutil
@@ -68,7 +68,7 @@ async def sandbox(provider, tmp_path):
 
 @pytest.mark.parametrize("run", [run_cold, run_warm])
 @pytest.mark.parametrize("options", ["", "-rA", "-v -rN --tb=long", "-qq --no-summary -x --color=yes"])
-async def test_what_the_command_shows_does_not_matter(sandbox, tmp_path, options, run):
+async def test_report_is_independent_of_output_options(sandbox, tmp_path, options, run):
     (tmp_path / "test_it.py").write_text(TESTS)
     report = await run(sandbox, Suite(f"python -m pytest {options}", ("test_it.py",)))
     assert report.statuses == STATUSES, report.log
@@ -82,19 +82,19 @@ async def test_what_the_command_shows_does_not_matter(sandbox, tmp_path, options
 
 
 @pytest.mark.parametrize("run", [run_cold, run_warm])
-async def test_a_file_that_cannot_be_imported_has_its_exception_for_a_message(sandbox, tmp_path, run):
+async def test_message_of_a_failed_import_is_its_exception(sandbox, tmp_path, run):
     (tmp_path / "test_it.py").write_text("def test_a(): pass\nimport nowhere\n")
     report = await run(sandbox, Suite("python -m pytest -q --tb=no", ("test_it.py",)))
     assert report.results["test_it.py"].message == "ModuleNotFoundError: No module named 'nowhere'"
 
 
-async def test_a_test_that_skips_some_of_its_parts_has_passed_in_the_log_and_in_the_report(sandbox, tmp_path):
+async def test_test_with_skipped_subtests_passes_in_log_and_report(sandbox, tmp_path):
     (tmp_path / "test_it.py").write_text(PARTS)
     report = await run_warm(sandbox, Suite("pytest -v", ("test_it.py",)))
     assert report.statuses == report.sealed.statuses == {"test_it.py::TestParts::test_it": "passed"}
 
 
-async def test_ids_are_those_that_pytest_shows_where_it_was_started(provider, tmp_path):
+async def test_ids_are_relative_to_the_start_folder_of_pytest(provider, tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/test_a.py").write_text("def test_a(): pass\n")
@@ -110,7 +110,7 @@ BUGGY, FIXED = "def double(x):\n    return x\n", "def double(x):\n    return 2 *
 
 
 @pytest.mark.parametrize("command", ["pytest -rA", "pytest -v", "python -m pytest", "cd . && pytest -q"])
-async def test_the_gold_patch_is_resolved_by_the_commands_of_public_sets(provider, tmp_path, command):
+async def test_gold_patch_is_resolved_by_commands_of_public_sets(provider, tmp_path, command):
     tests = "import shop\ndef test_two(): assert shop.double(2) == 4\ndef test_zero(): assert shop.double(0) == 0\n"
     tree = to_tree({"shop.py": BUGGY, "test_shop.py": tests})
     write_bug_layer(tmp_path / "layer", tree, {path: file.content for path, file in tree.items()})
@@ -130,7 +130,7 @@ AGES = [("3.6", "3.10.1"), ("3.6", "4.6.11"), ("3.7", "5.4.3"), ("3.9", "6.2.5")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("python", "version"), AGES)
-def test_suites_as_old_as_python_3_6_and_pytest_3_10_are_sealed(tmp_path, python, version):
+def test_old_versions_of_python_and_pytest_are_sealed(tmp_path, python, version):
     interpreter = build_environment(tmp_path / "environment", python, version)
     (tmp_path / "test_it.py").write_text(TESTS)
     report, secrets = tmp_path / "report", Seal()
@@ -150,7 +150,7 @@ def test_suites_as_old_as_python_3_6_and_pytest_3_10_are_sealed(tmp_path, python
 
 
 def build_environment(folder: Path, python: str, version: str) -> Path:
-    """Return an interpreter with that pytest. Skips if Python or pytest is not available."""
+    """Make an interpreter with that pytest; skip the test if this Python or pytest is not available."""
     interpreter = find_python(python)
     if interpreter is None:
         pytest.skip(f"there is no Python {python} on this machine")
@@ -163,7 +163,7 @@ def build_environment(folder: Path, python: str, version: str) -> Path:
 
 
 def find_python(version: str) -> str | None:
-    """Return a Python from PATH or from pyenv."""
+    """Find an interpreter on PATH or among those of pyenv."""
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     found = [shutil.which(f"python{version}"), *map(str, kept)]
     works = (

@@ -1,4 +1,4 @@
-"""Set-up commands that change tracked files: the patch of an agent holds its own changes alone, and applies after them."""
+"""Set-up commands that change tracked files: the agent's patch excludes these changes and applies after them."""
 
 import pytest
 
@@ -34,7 +34,7 @@ async def read_tree(sandbox):
 
 
 @pytest.mark.parametrize("work", WORK)
-async def test_the_patch_of_an_agent_holds_no_change_of_the_setup_and_applies_after_it(provider, tree, work):
+async def test_patch_of_the_agent_excludes_setup_changes_and_applies(provider, tree, work):
     async with started(provider, SandboxSpec.of(tree)) as sandbox:
         await set_up_for_agent(sandbox, tree)
         await sandbox.exec(WORK[work], timeout_s=60)

@@ -1,4 +1,4 @@
-"""Helpers and data outside of the folders of tests: no patch may change them, unless the fix does or source uses them."""
+"""Test helpers and test data outside of test folders: no patch may change them, unless the fix does or source uses them."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def write(folder, files):
 
 
 @pytest.mark.parametrize("path", SUPPORTING + OTHERS)
-def test_a_name_of_a_helper_or_of_data_of_tests_makes_a_file_of_the_tree_test_surface(path, tmp_path):
+def test_test_helper_or_data_by_name_is_test_surface(path, tmp_path):
     is_support = path in SUPPORTING
     assert bool(SUPPORT.fullmatch(path)) is is_support
     project = write(
@@ -28,7 +28,7 @@ def test_a_name_of_a_helper_or_of_data_of_tests_makes_a_file_of_the_tree_test_su
 
 
 @pytest.mark.parametrize("path", SUPPORTING)
-def test_what_the_fix_changes_or_the_patch_adds_is_source(path, tmp_path):
+def test_file_of_the_fix_or_new_file_is_source(path, tmp_path):
     assert write(tmp_path, {"a.py": ""}).classify(path) is HunkClass.SOURCE
     tmp_path.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
     tmp_path.joinpath(path).write_text("x")
@@ -56,19 +56,19 @@ USERS = {
 
 
 @pytest.mark.parametrize("code", USERS)
-def test_what_source_imports_or_names_stays_source(code, tmp_path):
+def test_helper_that_source_mentions_is_source(code, tmp_path):
     path = USERS[code]
     project = write(tmp_path, {path: "x", "pkg/used.py": f"{code}\n"})
     assert project.classify(path) is HunkClass.SOURCE
 
 
 @pytest.mark.parametrize("name", ["setup.cfg", "pyproject.toml", "pkg/fast.pyx", "setup.py"])
-def test_what_an_entry_point_or_an_extension_names_stays_source(name, tmp_path):
+def test_helper_that_an_entry_point_or_extension_names_is_source(name, tmp_path):
     project = write(tmp_path, {"pkg/testing.py": "x", name: "run = pkg.testing:main\n"})
     assert project.classify("pkg/testing.py") is HunkClass.SOURCE
 
 
-def test_a_helper_that_a_helper_uses_stays_source(tmp_path):
+def test_helper_that_another_helper_uses_is_source(tmp_path):
     chain = {
         "pkg/core.py": "from . import testutils",
         "pkg/testutils.py": "from .testing import x",
@@ -83,19 +83,19 @@ def test_a_helper_that_a_helper_uses_stays_source(tmp_path):
     [("pkg/used.py", "import contesting"), ("docs/use.md", "testing"), ("pkg/testing.py", "testing = 1"),
      ("tests/test_a.py", "from pkg.testing import check"), ("conftest.py", "from pkg.testing import check")],
 )  # fmt: skip
-def test_tests_documents_and_other_words_make_no_source_of_a_helper(user, code, tmp_path):
+def test_mention_in_tests_documents_or_other_words_does_not_count(user, code, tmp_path):
     project = write(tmp_path, {"pkg/testing.py": "x", user: f"{code}\n"})
     assert project.classify("pkg/testing.py") is HunkClass.TEST_SURFACE
 
 
 @pytest.mark.parametrize("path", ["pkg/testing/__init__.py", "pkg/testing/deep/a.py", "pkg/testing.cpython-311.so"])
-def test_what_would_be_imported_in_place_of_a_helper_is_test_surface_too(path, tmp_path):
+def test_module_in_place_of_a_helper_is_test_surface(path, tmp_path):
     project = write(tmp_path, {"pkg/testing.py": "x", "pkg/core.py": "x"})
     assert project.classify(path) is HunkClass.TEST_SURFACE
     assert project.classify("pkg/core/a.py") is HunkClass.SOURCE
 
 
-def test_what_only_tests_read_with_the_gold_patch_is_test_surface_whatever_its_name(tmp_path):
+def test_recorded_test_data_is_test_surface_under_any_name(tmp_path):
     project = Project((tmp_path,), frozenset(), test_data=frozenset({"examples/a.json"}))
     assert project.classify("examples/a.json") is HunkClass.TEST_SURFACE
     assert project.classify("examples/b.json") is HunkClass.SOURCE

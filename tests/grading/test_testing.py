@@ -1,4 +1,4 @@
-"""Warm and cold runs give equal reports; a warm run counts only if pytest finished."""
+"""Warm and cold runs of a suite give one report; a warm run counts only if pytest finished."""
 
 import runpy
 from dataclasses import fields, replace
@@ -39,7 +39,7 @@ async def sandbox(provider, tmp_path):
     return await provider.start(SandboxSpec((tmp_path,), is_for_tests=True))
 
 
-async def test_warm_and_cold_report_the_same(sandbox, tmp_path):
+async def test_warm_and_cold_runs_report_the_same(sandbox, tmp_path):
     (tmp_path / "test_it.py").write_text(TESTS)
     cold, warm = await run_cold(sandbox, SUITE), await run_warm(sandbox, SUITE)
     assert {result.status for result in warm.results.values()} == {"passed", "failed", "skipped", "xfailed", "error"}
@@ -49,7 +49,7 @@ async def test_warm_and_cold_report_the_same(sandbox, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUITES)
-async def test_whatever_becomes_of_a_suite_warm_and_cold_report_the_same(provider, tmp_path, name):
+async def test_warm_and_cold_runs_of_odd_suites_report_the_same(provider, tmp_path, name):
     small, spec = SUITES[name], SandboxSpec((tmp_path,), is_for_tests=True)
     small.write(tmp_path)
     suite = Suite(small.command(PYTEST_COMMAND), ("test_it.py",), timeout_s=small.timeout_s)
@@ -60,47 +60,47 @@ async def test_whatever_becomes_of_a_suite_warm_and_cold_report_the_same(provide
 
 
 def compared(report):
-    """Return all fields of a report that a verdict uses."""
+    """Return the parts of a report that decide the verdict."""
     names = {field.name for field in fields(report)} - {"duration_s", "log", "is_warm"}
     return {name: getattr(report, name) for name in names}
 
 
 def ends(report):
-    """Return the lines that suites print at exit."""
+    """Marker that the suites print when they time out."""
     return sorted(line for line in report.log.split("\n") if line.startswith(("the end", "late")))
 
 
 @pytest.mark.parametrize("limit", [64, 300, 1024])
-async def test_a_report_needs_no_more_descriptors_than_there_are(sandbox, tmp_path, limit):
-    """Containers allow few file descriptors, and test commands set limits."""
+async def test_report_works_with_few_descriptors(sandbox, tmp_path, limit):
+    """Containers and test commands may set lower limits."""
     (tmp_path / "test_it.py").write_text(TESTS)
     report = await run_cold(sandbox, replace(SUITE, command=f"ulimit -n {limit}; {SUITE.command}"))
     assert report.sealed.is_finished and report.sealed.statuses["test_it.py::test_passes"] == "passed"
 
 
-async def test_what_is_printed_beyond_the_limit_leaves_no_result(sandbox, tmp_path):
+async def test_output_above_the_limit_leaves_no_result(sandbox, tmp_path):
     SUITES["prints too much after its end"].write(tmp_path)
     for run in (run_cold, run_warm):
         report = await run(sandbox, SUITE)
         assert (report.exit_code, report.results, report.is_finished) == (0, {}, False)
 
 
-def test_a_run_out_of_time_agrees_with_nothing():
+def test_timed_out_run_agrees_with_no_log():
     passed = {"test_it.py::test_it": TestResult("passed")}
     assert SuiteReport(passed, 0, 1.0).agrees
     assert not SuiteReport(passed, 0, 1.0, timed_out=True).agrees
     assert not SuiteReport(passed, 1, 1.0).agrees
 
 
-def test_beside_an_unexpected_success_either_exit_code_agrees():
-    """An unexpected success fails a run of unittest but not of pytest."""
+def test_both_exit_codes_agree_with_an_unexpected_success():
+    """It fails a run of unittest but not of pytest."""
     results = {"test_it.py::test_it": TestResult("passed"), "test_it.py::test_odd": TestResult("xpassed")}
     assert SuiteReport(results, 0, 1.0).agrees and SuiteReport(results, 1, 1.0).agrees
     failed = results | {"test_it.py::test_bad": TestResult("failed")}
     assert not SuiteReport(failed, 0, 1.0).agrees and SuiteReport(failed, 1, 1.0).agrees
 
 
-async def test_a_plain_command_with_variables_and_quotes_is_run_warm(provider, tmp_path):
+async def test_plain_command_with_variables_and_quotes_runs_warm(provider, tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src/odd.py").write_text("x = 1\n")
     (tmp_path / "test_it.py").write_text(
@@ -122,9 +122,7 @@ async def test_a_plain_command_with_variables_and_quotes_is_run_warm(provider, t
         (ONLY_WARM, 2, "passed"),
     ],
 )
-async def test_a_warm_run_without_its_end_is_repeated_cold_in_another_sandbox(
-    provider, tmp_path, text, num_sandboxes, status
-):
+async def test_unfinished_warm_run_is_repeated_cold_in_another_sandbox(provider, tmp_path, text, num_sandboxes, status):
     async def prepare(sandbox):
         prepared.append(sandbox)
 

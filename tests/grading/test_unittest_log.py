@@ -1,4 +1,4 @@
-"""Logs that the frameworks really write: `unittest` of every Python at hand is run, others were recorded."""
+"""Real logs: `unittest` runs under every installed Python, other logs were recorded."""
 
 import itertools
 import shutil
@@ -74,13 +74,13 @@ def run_unittest(python, folder):
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("spelling", ["{} (m.T)", "{0} (m.T.{0})", "m.T.{}"])
-def test_what_unittest_says_is_read_by_any_spelling_of_its_ids(tmp_path, python, spelling):
+def test_unittest_log_is_read_with_any_spelling_of_ids(tmp_path, python, spelling):
     expected = {spelling.format(name): status for name, status in EXPECTED.items()}
     results = parse_log(run_unittest(python, tmp_path), "unittest", expected)
     assert {name: results[name].status for name in expected} == expected
 
 
-def test_docstrings_are_ids_too_and_what_never_ran_is_missing(tmp_path):
+def test_docstring_is_an_id_and_tests_that_never_ran_are_missing(tmp_path):
     results = parse_log(run_unittest(sys.executable, tmp_path), "unittest")
     assert results["First line."].status == "passed" and results["Fails with a line."].status == "failed"
     assert results["Prints with a line."].status == "passed"
@@ -88,12 +88,12 @@ def test_docstrings_are_ids_too_and_what_never_ran_is_missing(tmp_path):
     assert not any("test_never" in name for name in results)
 
 
-def test_the_reason_of_a_skip_is_kept(tmp_path):
+def test_reason_of_a_skip_is_kept(tmp_path):
     results = parse_log(run_unittest(sys.executable, tmp_path), "unittest", ["test_skip (m.T)"])
     assert results["test_skip (m.T)"].message == "not 'here"
 
 
-def test_before_python_3_11_what_follows_a_failed_subtest_is_announced_on_its_line():
+def test_announcement_on_the_line_of_a_failed_subtest_is_read():
     log = (
         "test_sub (m.T) ... test_xfail (m.T) ... expected failure\n"
         + "=" * 70
@@ -144,7 +144,7 @@ FAILED (failures=1, errors=1, skipped=1)
 """
 
 
-def test_the_log_of_djangos_runner():
+def test_django_log_is_read():
     assert {name: result.status for name, result in parse_log(DJANGO, "django").items()} == {
         "test_runs (auth_tests.T)": "passed",
         "test_interleaved (auth_tests.T)": "passed",
@@ -176,7 +176,7 @@ FAILED (failures=1)
 """
 
 
-def test_the_logs_of_nose_and_nose2():
+def test_nose_logs_are_read():
     assert {name: result.status for name, result in parse_log(NOSE, "nose").items()} == {
         "test_n.test_function": "passed",
         "test_n.test_function_fails": "failed",
@@ -196,7 +196,7 @@ fragments = st.sampled_from(
 
 
 @given(st.lists(fragments | st.text(max_size=20)).map("\n".join), st.sampled_from(sorted(PARSERS)), st.lists(fragments))
-def test_no_text_is_too_odd_for_a_parser(log, parser, known):
+def test_parsers_accept_any_text(log, parser, known):
     results = parse_log(log, parser, known)
     assert {result.status for result in results.values()} <= set(SEVERITY)
 
@@ -206,7 +206,7 @@ statuses = st.sampled_from(["ok", "FAIL", "ERROR", "skipped 'x'", "expected fail
 
 
 def write_log(tests):
-    """As unittest does."""
+    """Write a log as unittest does."""
     progress = [f"{name} ... {status}" for name, status in tests.items()]
     failures = [("=" * 70, f"{status}: {name}", "-" * 70, "AssertionError", "") for name, status in tests.items()
                 if status in ("FAIL", "ERROR")]  # fmt: skip
@@ -218,7 +218,7 @@ def write_log(tests):
     st.integers(0, 40),
     fragments | st.builds("{} ... {}".format, names, statuses),
 )
-def test_a_forged_line_never_improves_what_unittest_wrote(tests, place, forged):
+def test_forged_line_never_improves_a_unittest_status(tests, place, forged):
     honest = write_log(tests)
     before = parse_log("\n".join(honest), "unittest", tests)
     after = parse_log("\n".join([*honest[:place], forged, *honest[place:]]), "unittest", tests)

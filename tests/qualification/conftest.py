@@ -1,4 +1,4 @@
-"""Task with a real history of three commits: the second is the base, the third the fix."""
+"""Task with a real history of three commits: the second is the base and the third the fix."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from turnsmith.types import Task
 
 @dataclass
 class Origin:
-    """Checkout at its base commit, with git commands."""
+    """Checkout at its base commit."""
 
     folder: Path
     base: str
@@ -26,7 +26,7 @@ class Origin:
         return subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True).stdout.strip()
 
     def forget_the_fix(self) -> None:
-        """Remove the fix from the history, as makers of images should."""
+        """Remove the fix from the history, as a careful image maker does."""
         self.git("reflog", "expire", "--expire=now", "--all")
         self.git("gc", "--prune=now", "--quiet")
 
@@ -65,7 +65,7 @@ def made_origin(tmp_path_factory) -> Origin:
 
 @pytest.fixture
 def origin(made_origin, tmp_path) -> Origin:
-    """Return a copy of the checkout for one test, without the fix."""
+    """Copy the checkout for each test; the fix is removed from it."""
     folder = tmp_path / "shop"
     shutil.copytree(made_origin.folder, folder)
     return Origin(folder, made_origin.base, made_origin.fix)
@@ -73,7 +73,7 @@ def origin(made_origin, tmp_path) -> Origin:
 
 @pytest.fixture
 def commit_fix(origin):
-    """Commit the fix again without a ref. Return its id."""
+    """Return a function that makes the fix again, as a commit without a ref, and returns its id."""
 
     def commit() -> str:
         (origin.folder / "shop.py").write_text(FIXED)

@@ -1,4 +1,4 @@
-"""Copies of the fix outside the tree, which only a search inside the sandbox finds."""
+"""Copies outside of the tree, which only a search in the sandbox can find."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.git.one_commit import write_history
 from turnsmith.grading.cases import Case
-from turnsmith.qualification.copies import SystemFiles, find_installed, look_into_system
+from turnsmith.qualification.copies import SystemFiles, find_installed, search_system
 from turnsmith.qualification.examination import run_afresh
 from turnsmith.qualification.record import LeakKind
 from turnsmith.sandboxes import make_provider
@@ -20,7 +20,7 @@ from turnsmith.types import Task, TaskTree
 
 
 def make_task(path, fixed):
-    """Return a task whose bug is an extra line in the middle of a file."""
+    """Make a task whose bug is an additional line in the middle of a file."""
     lines = fixed.split("\n")
     middle = len(lines) // 2
     broken = "\n".join([*lines[:middle], "BUG = True", *lines[middle:]])
@@ -37,7 +37,7 @@ def source(tmp_path):
 
 
 @pytest.mark.slow
-async def test_a_copy_that_the_sandbox_shows_is_found_by_its_text_and_by_its_name(source, tmp_path):
+async def test_visible_copy_is_found_by_text_and_by_name(source, tmp_path):
     try:
         provider = make_provider(SandboxConfig())
     except UsageError:
@@ -46,7 +46,7 @@ async def test_a_copy_that_the_sandbox_shows_is_found_by_its_text_and_by_its_nam
     named = make_task("src/json/decoder.py", "\n".join(f"value_{number} = {number}" for number in range(40)))
     new = make_task("shop/taxes.py", "\n".join(f"tax_{number} = {number} * 17 + {number}" for number in range(40)))
     try:
-        system = await look_into_system(provider, SandboxSpec((tmp_path / "tree",)), [known, named, new])
+        system = await search_system(provider, SandboxSpec((tmp_path / "tree",)), [known, named, new])
     finally:
         await provider.close()
     [leak, *_] = system.find_leaks(known)
@@ -55,12 +55,10 @@ async def test_a_copy_that_the_sandbox_shows_is_found_by_its_text_and_by_its_nam
     assert system.find_leaks(new) == []
 
 
-async def test_where_nothing_is_isolated_nothing_is_proved(tmp_path):
+async def test_sandbox_without_isolation_is_not_searched(tmp_path):
     provider = make_provider(SandboxConfig(kind="subprocess"))
     try:
-        system = await look_into_system(
-            provider, SandboxSpec((tmp_path,)), [make_task("json/decoder.py", "x = 1\n" * 9)]
-        )
+        system = await search_system(provider, SandboxSpec((tmp_path,)), [make_task("json/decoder.py", "x = 1\n" * 9)])
     finally:
         await provider.close()
     assert system == SystemFiles()
@@ -78,20 +76,20 @@ def make_image_task(**changes):
 
 
 @pytest.mark.slow
-async def test_what_an_image_shows_is_looked_through(containers, tmp_path):
-    """The task has an image; the provider has none."""
+async def test_image_of_the_task_is_searched(containers, tmp_path):
+    """Only the task names an image; the provider has none."""
     text = "\n".join(f"# distinct line {number} of a copy" for number in range(40))
     task, unknown = make_task("lib/copied.py", text), make_task("lib/other.py", text.replace("distinct", "unknown"))
     (tmp_path / "copied.py").write_text(text)
     spec = SandboxSpec((tmp_path,), "/opt/elsewhere", image=IMAGE)
-    system = await look_into_system(containers, spec, [task, unknown])
+    system = await search_system(containers, spec, [task, unknown])
     assert system.find_leaks(task) == system.find_leaks(unknown) == []
-    system = await look_into_system(Moving(containers), spec, [task, unknown])
+    system = await search_system(Moving(containers), spec, [task, unknown])
     assert [leak.where for leak in system.find_leaks(task)] == ["/srv/copied.py"] and system.find_leaks(unknown) == []
 
 
 class Moving:
-    """Provider that copies content of the tree to the system."""
+    """Provider that copies the tree into the system."""
 
     def __init__(self, provider):
         self.provider, self.isolation = provider, provider.isolation
@@ -103,8 +101,8 @@ class Moving:
 
 
 @pytest.mark.slow
-async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_path):
-    """The provider has no image, so the run can only take place in the task's image."""
+async def test_fresh_run_uses_the_image_of_the_task(containers, tmp_path):
+    """The provider has no image, so only that of the task can be used."""
     task = make_image_task(
         FAIL_TO_PASS=["image::root"],
         test_command="test $(id -u) = 0 && echo FAILED image::root; :",
@@ -129,6 +127,6 @@ async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_
         ("/usr/lib/nottoolz/itertoolz.py", "toolz/itertoolz.py", False),
     ],
 )
-def test_an_installed_copy_is_told_by_its_name(path, changed, is_found):
+def test_installed_copy_is_recognised_by_name(path, changed, is_found):
     task = make_task(changed, "\n".join(f"line_{number} = {number}" for number in range(9)))
     assert bool(list(find_installed([path], task))) is is_found

@@ -1,4 +1,4 @@
-"""One task from the scan to the record, in real sandboxes."""
+"""Examination of one task from the search to the record, in real sandboxes."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
 from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import SystemFiles
-from turnsmith.qualification.examination import Criteria, examine, is_settled, look_into_tests
+from turnsmith.qualification.examination import Criteria, examine, inspect_tests, is_settled
 from turnsmith.qualification.record import Leak, LeakKind, Qualification, Verdict, digest_tree, make_key
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.types import Ability, TaskTree
@@ -37,7 +37,7 @@ def but(case, **changes):
     return case.with_task(case.task.model_copy(update=changes))
 
 
-async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(case):
+async def test_sound_task_is_qualified_with_a_full_record(case):
     record = await examine(case, SYSTEM, CRITERIA)
     assert (record.verdict, record.detail, record.repeats, record.leaks) == (Verdict.QUALIFIED, "", 2, [])
     assert {test: (passes.base, passes.gold) for test, passes in record.passes.items()} == {
@@ -48,8 +48,8 @@ async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(cas
     assert record.isolation == case.provider.isolation
 
 
-async def test_a_fresh_run_is_judged_by_the_rules_of_the_grader(case):
-    """Rules of the data set, and an id that it has cut at a space."""
+async def test_fresh_run_is_judged_by_the_status_rules(case):
+    """The task has the rules of a data set and an id that is cut at a blank."""
     tests = (
         "\n\nimport pytest\n\n\n"
         "def test_not_here():\n    pytest.skip('not on this machine')\n\n\n"
@@ -67,21 +67,21 @@ async def test_a_fresh_run_is_judged_by_the_rules_of_the_grader(case):
     assert all(passes.gold == 2 for passes in record.passes.values())
 
 
-async def test_a_leak_settles_it_before_anything_is_run(case):
+async def test_leak_ends_the_examination_before_any_run(case):
     (case.tree.layers[0] / "shop.py.orig").write_text(FIXED)
     record = await examine(case, SYSTEM, CRITERIA)
     assert (record.verdict, record.repeats) == (Verdict.LEAKS, 0)
     assert record.detail.startswith("gold patch in shop.py.orig: ")
 
 
-async def test_a_task_whose_command_keeps_the_plugin_away_is_refused_for_good(case):
+async def test_command_that_prevents_the_plugin_is_ungradable(case):
     record = await examine(but(case, test_command="env -u PYTEST_PLUGINS python -m pytest -q"), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.UNGRADABLE and is_settled(record, CRITERIA)
     assert "load" in record.detail
 
 
 @pytest.mark.parametrize("is_repaired", [True, False])
-async def test_a_task_whose_tree_breaks_the_plugin_is_refused_for_good(case, is_repaired):
+async def test_tree_that_breaks_the_plugin_is_ungradable(case, is_repaired):
     crash = "from _pytest.terminal import TerminalReporter\n\nTerminalReporter.write_line = None\n"
     (case.tree.layers[0] / "shop.py").write_text(crash + BASE)
     patch = make_patch("shop.py", crash + BASE, FIXED if is_repaired else crash + FIXED)
@@ -90,20 +90,20 @@ async def test_a_task_whose_tree_breaks_the_plugin_is_refused_for_good(case, is_
     assert "crashed" in record.detail
 
 
-async def test_a_gold_patch_that_mends_nothing_fails(case):
+async def test_useless_gold_patch_fails(case):
     patch = make_patch("shop.py", BASE, BASE.replace("The sum", "A sum"))
     record = await examine(but(case, patch=patch), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.GOLD_FAILS
     assert record.detail.startswith("test_shop.py::test_bounded_sum_of_many_prices ")
 
 
-async def test_a_test_that_passes_anyway_is_found_out(case):
+async def test_fail_to_pass_test_that_passes_untouched_is_detected(case):
     record = await examine(but(case, FAIL_TO_PASS=["test_shop.py::test_small"], PASS_TO_PASS=[]), SYSTEM, CRITERIA)
     assert (record.verdict, record.passes["test_shop.py::test_small"].base) == (Verdict.NO_OP_PASSES, 2)
 
 
-async def test_a_test_that_tells_warm_from_cold_goes_into_quarantine(case):
-    """Such a test is no fair judge: which way it ends is a matter of how it was started."""
+async def test_test_that_depends_on_a_warm_start_is_quarantined(case):
+    """The result of such a test depends on how it was started."""
     if case.provider.isolation == "none":
         pytest.skip("bare sandboxes run all tests cold")
     hidden = case.task.test_patch
@@ -138,13 +138,13 @@ async def test_a_test_that_tells_warm_from_cold_goes_into_quarantine(case):
         ({"patch": "diff --git a/../x b/../x\n"}, "the gold patch cannot be used: path outside the tree"),
     ],
 )
-async def test_a_task_that_cannot_be_set_up_says_why(case, change, words):
+async def test_failed_setup_gives_its_reason(case, change, words):
     record = await examine(but(case, **change), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.BROKEN_SETUP and words in record.detail
 
 
 class Gitless:
-    """A provider of sandboxes where git does not answer, after so many that are sound."""
+    """Provider of sandboxes without git, after `num_sound` sandboxes with it."""
 
     isolation = "none"
 
@@ -162,32 +162,32 @@ class Gitless:
         return sandbox
 
 
-async def test_a_git_that_does_not_answer_is_never_held_against_the_task(case):
+async def test_missing_git_is_an_infrastructure_fault(case):
     record = await examine(replace(case, provider=Gitless(case.provider)), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.INFRASTRUCTURE and "git" in record.detail
 
 
-async def test_a_fault_of_the_audit_is_reported_and_leaves_the_ability_open(case):
-    """The first sandbox is that of the search for test data."""
-    columns = await look_into_tests(replace(case, provider=Gitless(case.provider, num_sound=1)), None, 1.0)
+async def test_fault_during_the_audit_leaves_the_ability_unknown(case):
+    """The first sandbox runs the search for test data."""
+    columns = await inspect_tests(replace(case, provider=Gitless(case.provider, num_sound=1)), None, 1.0)
     record = Qualification(instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, repeats=2, **columns)
     assert record.audit is None and "git" in record.audit_fault
     assert find_reason(record).endswith(record.audit_fault) and not is_settled(record, CRITERIA)
 
 
-async def test_test_files_that_cannot_be_read_are_a_lasting_reason(case):
+async def test_unreadable_test_files_settle_the_ability(case):
     (case.tree.layers[0] / "test_shop.py").write_bytes(f"# coding: latin-1\n# \xe9\n{VISIBLE}".encode("latin-1"))
-    columns = await look_into_tests(but(case, test_patch=""), None, 1.0)
+    columns = await inspect_tests(but(case, test_patch=""), None, 1.0)
     assert "parsed" in columns["audit"].reason and "audit_fault" not in columns
 
 
-async def test_a_task_whose_tests_take_too_long_is_too_slow(case):
+async def test_task_with_slow_tests_is_too_slow(case):
     patch = make_patch("shop.py", BASE, "import time\n\ntime.sleep(60)\n" + FIXED)
     record = await examine(replace(but(case, patch=patch), tests_timeout_s=2.0), SYSTEM, CRITERIA)
     assert (record.verdict, record.passes["test_shop.py::test_small"].gold) == (Verdict.TOO_SLOW, 0)
 
 
-async def test_a_task_that_asks_for_names_is_told_apart_though_its_file_cannot_be_collected(case):
+async def test_missing_names_are_found_in_a_file_that_cannot_be_collected(case):
     fixed = BASE + "\n\ndef refund(price):\n    return -price\n"
     tests = (
         VISIBLE.replace("import total", "import refund, total") + "\n\ndef test_refund():\n    assert refund(1) == -1\n"
@@ -232,7 +232,7 @@ class T(unittest.TestCase):
         ),
     ],
 )
-async def test_so_is_one_whose_conftest_or_unittest_wants_a_name(case, file, text, columns):
+async def test_missing_names_are_found_in_conftest_and_unittest(case, file, text, columns):
     fixed = FIXED + "\n\ndef refund(price):\n    return -price\n"
     tests = make_patch("test_shop.py", VISIBLE, VISIBLE + HIDDEN)
     tests += make_patch(file, "", text).replace(f"--- a/{file}\n", "new file mode 100644\n--- /dev/null\n")
@@ -242,7 +242,7 @@ async def test_so_is_one_whose_conftest_or_unittest_wants_a_name(case, file, tex
 
 
 class Broken:
-    """A provider of a machine that fails so many times, then works."""
+    """Provider that fails a number of times, then works."""
 
     isolation = "none"
 
@@ -257,7 +257,7 @@ class Broken:
         return await self.provider.start(spec)
 
 
-async def test_a_fault_of_the_machine_is_tried_again_and_never_held_against_the_task(case):
+async def test_infrastructure_fault_is_retried(case):
     record = await examine(replace(case, provider=Broken(2, case.provider)), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.QUALIFIED
     record = await examine(replace(case, provider=Broken(99)), SYSTEM, CRITERIA)
@@ -265,7 +265,7 @@ async def test_a_fault_of_the_machine_is_tried_again_and_never_held_against_the_
     assert not is_settled(record, CRITERIA)
 
 
-async def test_what_is_settled_is_not_asked_again(case):
+async def test_settled_records_are_kept(case):
     record = await examine(case, SYSTEM, CRITERIA)
     assert is_settled(record, CRITERIA)
     assert not is_settled(record, replace(CRITERIA, repeats=3))
@@ -278,7 +278,7 @@ async def test_what_is_settled_is_not_asked_again(case):
     assert not is_settled(outside, CRITERIA)
 
 
-def test_the_key_is_of_the_row_of_what_the_layers_hold_and_of_what_runs_the_tests(origin, tmp_path):
+def test_key_depends_on_row_layers_and_sandbox(origin, tmp_path):
     plain = SandboxConfig()
     key = make_key(TaskTree(origin.task, (origin.folder,)), plain)
     assert key == make_key(TaskTree(origin.task, (origin.folder,)), plain)

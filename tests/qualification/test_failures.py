@@ -1,4 +1,4 @@
-"""Failure messages of runners, and the names that they report as missing."""
+"""Failure messages of runners, and the missing names in them."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ E   ImportError: cannot import name 'refund' from 'shop' (/testbed/shop.py)
 """
 
 
-def test_a_test_that_was_not_collected_has_the_message_of_its_file():
+def test_uncollected_test_has_the_message_of_its_file():
     report = SuiteReport({"tests/test_a.py::test_a": TestResult("failed", "assert 0")}, 2, 1.0, log=LOG)
     tests = [
         "tests/test_one.py::TestX::test_y",
@@ -41,7 +41,7 @@ def test_a_test_that_was_not_collected_has_the_message_of_its_file():
     ]
 
 
-def test_a_folder_or_a_run_without_its_conftest_has_the_message_of_that(tmp_path):
+def test_failed_conftest_gives_the_message_of_its_tests(tmp_path):
     complaint = "E   ImportError: cannot import name 'refund' from 'shop'"
     folder = f"_____ ERROR collecting tests/deep _____\n{complaint}\n=== short test summary info ===\n"
     tests = ["tests/deep/test_a.py::t", "tests/deeper/test_b.py::t"]
@@ -93,7 +93,7 @@ class S(unittest.TestCase):
 
 
 @pytest.mark.parametrize("arguments", [["tests.test_shop", "tests.test_gone"], ["discover"]])
-def test_of_unittest_the_message_is_the_last_line_of_the_traceback(tmp_path, arguments):
+def test_unittest_message_is_the_last_line_of_the_traceback(tmp_path, arguments):
     (tmp_path / "tests").mkdir()
     tests = {"__init__": "", "test_shop": BY_UNITTEST, "test_gone": "from shop import refund\n"}
     for name, text in {"shop": "", **{f"tests/{name}": text for name, text in tests.items()}}.items():
@@ -132,7 +132,7 @@ IMPORT = "ImportError: cannot import name 'refund' from 'shop'"
         ([], []),
     ],
 )
-def test_a_task_wants_names_only_if_every_failure_does_and_the_gold_patch_brings_them(messages, names):
+def test_names_are_missing_only_if_every_failure_needs_one_of_the_gold_patch(messages, names):
     patch = make_patch("shop/__init__.py", "", "TAX = 1\n\n\ndef refund(): ...\n") + make_patch(
         "shop/taxes.py", "", "1\n"
     )
@@ -143,7 +143,7 @@ def test_a_task_wants_names_only_if_every_failure_does_and_the_gold_patch_brings
     assert find_missing_names(task, messages) == names
 
 
-def test_a_name_that_the_patch_only_uses_is_not_missing():
+def test_name_that_the_patch_only_uses_is_not_missing():
     patch = make_patch("a.py", "x = parent.opts\n", "x = getattr(root, 'opts')\n")
     task = Task(
         instance_id="t", repo="r", base_commit="c", problem_statement="p", FAIL_TO_PASS=["t"], PASS_TO_PASS=[],
@@ -164,7 +164,7 @@ def test_a_name_that_the_patch_only_uses_is_not_missing():
         ("refund", "Call shop.refund for it.", True),
     ],
 )
-def test_a_name_that_the_issue_gives_is_not_missing(name, issue, is_given):
+def test_name_in_the_issue_is_not_missing(name, issue, is_given):
     task = Task(
         instance_id="t", repo="r", base_commit="c", problem_statement=issue, FAIL_TO_PASS=["t"], PASS_TO_PASS=[],
         patch=make_patch("shop.py", "", f"def {name}(): ...\n"), layers=["l"],

@@ -1,4 +1,4 @@
-"""Fragments of a patch for the search for copies."""
+"""Fragments of a patch that are searched for."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ FUNCTION = [
 
 
 @given(before=LINES, after=LINES)
-def test_every_fragment_is_in_the_file_that_the_patch_makes(before, after):
+def test_patched_file_holds_every_fragment(before, after):
     old, new = ("".join(line + "\n" for line in lines) for lines in (before, after))
     for fragment in make_gold_fragments(make_patch("a.py", old, new)):
         assert fragment.path == "a.py"
@@ -34,7 +34,7 @@ def test_every_fragment_is_in_the_file_that_the_patch_makes(before, after):
 
 
 @given(patch=st.text(alphabet="+-@ 1,\nab/\\"))
-def test_no_patch_however_broken_raises(patch):
+def test_broken_patch_raises_no_error(patch):
     make_gold_fragments(patch)
     changed_paths(patch)
     new_words(patch)
@@ -44,7 +44,7 @@ def fragments_of(before, after):
     return make_gold_fragments(make_patch("a.py", "\n".join(before) + "\n", "\n".join(after) + "\n"))
 
 
-def test_a_line_taken_away_is_found_by_what_then_stands_side_by_side():
+def test_removed_line_is_found_by_its_neighbours():
     after = [*FUNCTION, "        result.append(value * factor)", "    return result"]
     before = [*after[:-1], "        break", after[-1]]
     [fragment] = fragments_of(before, after)
@@ -52,25 +52,25 @@ def test_a_line_taken_away_is_found_by_what_then_stands_side_by_side():
     assert not fragment.is_in("\n".join(before).encode())
 
 
-def test_indentation_and_blank_lines_make_no_difference():
+def test_indentation_and_blank_lines_are_ignored():
     after = [*FUNCTION, "        yield value * factor"]
     [fragment] = fragments_of(FUNCTION, after)
     assert fragment.is_in("\r\n\r\n".join(f"\t{line.strip()}" for line in after).encode())
 
 
-def test_a_short_addition_is_found_in_its_place_and_nowhere_else():
+def test_short_addition_is_found_only_in_its_context():
     [fragment] = fragments_of(FUNCTION, [*FUNCTION, "        return result"])
     assert not fragment.is_in(b"def other(things):\n    for thing in things:\n        return result\n")
 
 
-def test_a_long_addition_is_found_wherever_it_was_moved():
+def test_long_addition_is_found_anywhere():
     added = [f"    self.field_number_{number} = compute_the_field({number})" for number in range(6)]
     fragments = fragments_of(FUNCTION, [*FUNCTION, *added])
     moved = "\n".join(["class Elsewhere:", *added[1:5], "    pass"]).encode()
     assert any(fragment.is_in(moved) for fragment in fragments)
 
 
-def test_what_anybody_writes_is_no_fragment():
+def test_common_lines_are_no_fragment():
     assert fragments_of(["x = 1"], ["x = 1", "y = 2"]) == []
     assert fragments_of(["try:"], ["try:", "    pass", "except OSError:", "    pass"]) == []
 
@@ -104,17 +104,17 @@ index 0000000..1111111
 """
 
 
-def test_files_have_all_their_names_as_the_grader_reads_them():
+def test_changed_paths_include_all_names():
     assert changed_paths(ALL_NAMES) == ["gone.py", "new.py", "old.py", "ä.py"]
     assert {fragment.path for fragment in make_gold_fragments(ALL_NAMES)} == {"new.py", "old.py"}
     assert {"the_second_line_of_the_renamed_file", "new", "py"} <= new_words(ALL_NAMES)
 
 
-def test_a_patch_that_the_grader_refuses_changes_nothing():
+def test_refused_patch_has_no_paths():
     assert changed_paths("diff --git a/../x b/../x\n") == make_gold_fragments("--- a/x\n+++ b/x\n") == []
 
 
-def test_a_patch_that_lies_about_is_found_by_what_it_adds():
+def test_copy_of_the_patch_is_found():
     added = [f"    self.field_number_{number} = compute_the_field({number})" for number in range(6)]
     patch = make_patch("a.py", "\n".join(FUNCTION) + "\n", "\n".join([*FUNCTION, *added]) + "\n")
     assert all(fragment.is_in(patch.encode()) for fragment in make_gold_fragments(patch))

@@ -1,4 +1,4 @@
-"""Tasks of one tree share the runs of their gold patches; the records are those of tasks that are run by themselves."""
+"""Tasks of one tree share gold-patch runs, with the same records as separate runs."""
 
 import pytest
 
@@ -22,7 +22,7 @@ DOUBLE, GROW = "test_code.py::test_double", "test_code.py::test_grow"
 
 @pytest.fixture
 def cases(provider, tmp_path):
-    """Two bugs in one tree."""
+    """Make two bugs in one tree."""
     repository = write_repository("r", to_tree({"code_.py": SOURCE, "test_code.py": TESTS}), tmp_path)
     found = {each.function: each for each in find_mutations(SOURCE, PROCEDURAL) if each.name == "change_operator"}
     made = []
@@ -47,7 +47,7 @@ def but(case, **changes):
     return case.with_task(case.task.model_copy(update=changes))
 
 
-async def test_what_is_shared_is_the_tree_that_the_patches_leave_and_how_it_is_tested(cases):
+async def test_tasks_share_runs_by_fixed_tree_and_test_settings(cases):
     first, second = cases
     groups = group_gold_runs(cases)
     assert groups[first.task.instance_id] is groups[second.task.instance_id]
@@ -60,7 +60,7 @@ async def test_what_is_shared_is_the_tree_that_the_patches_leave_and_how_it_is_t
 
 
 @pytest.mark.slow
-async def test_records_of_shared_runs_are_those_of_runs_of_ones_own(cases):
+async def test_shared_runs_give_the_same_records(cases):
     criteria, groups, runs = Criteria(repeats=3, tests_timeout_s=60.0), group_gold_runs(cases), []
     for case in cases:
         shared_runs = groups[case.task.instance_id]
@@ -74,7 +74,7 @@ async def test_records_of_shared_runs_are_those_of_runs_of_ones_own(cases):
 
 
 @pytest.mark.slow
-async def test_where_one_test_of_all_fails_nothing_is_shared(cases):
+async def test_failing_test_prevents_sharing(cases):
     first, second = cases
     wrong = but(second, PASS_TO_PASS=[*second.task.PASS_TO_PASS, "test_code.py::test_that_is_not_there"])
     shared_runs = group_gold_runs([first, wrong])[first.task.instance_id]

@@ -1,4 +1,4 @@
-"""Qualification of a task set: stored by content, and required for training."""
+"""A task set is examined once, records are found by content, and training uses only qualified tasks."""
 
 import re
 
@@ -34,7 +34,7 @@ CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
 
 
 class Told(Silence):
-    """Progress that records its messages."""
+    """Progress that stores its remarks."""
 
     def __init__(self):
         self.lines = []
@@ -56,7 +56,7 @@ class Counting:
 
 @pytest.fixture
 async def bare():
-    """Return sandboxes without isolation, which need no search."""
+    """Sandboxes without isolation, which are not searched."""
     provider = make_provider(SandboxConfig(kind="subprocess"))
     yield Counting(provider)
     await provider.close()
@@ -64,7 +64,7 @@ async def bare():
 
 @pytest.fixture
 def tasks(tmp_path):
-    """Return three tasks of one repository with fast tests."""
+    """Make three tasks of one repository with quick tests."""
     folder, made = tmp_path / "tasks", []
     for name in ("first", "second", "third"):
         tree = to_tree({"shop.py": BASE, "test_shop.py": VISIBLE + HIDDEN})
@@ -81,7 +81,7 @@ def tasks(tmp_path):
 
 
 def write_down(task_set, verdicts, quarantined=()):
-    """Write records for the tasks in order."""
+    """Write one record for each task."""
     for tree, verdict in zip(task_set.list_trees(), verdicts, strict=False):
         record = Qualification(
             instance_id=tree.instance_id,
@@ -94,7 +94,7 @@ def write_down(task_set, verdicts, quarantined=()):
 
 
 @pytest.mark.slow
-async def test_what_is_on_record_is_not_examined_again_and_a_kill_loses_one(tasks, bare):
+async def test_recorded_tasks_are_not_examined_again_after_a_kill(tasks, bare):
     records = await qualify_task_set(tasks, CRITERIA, 1, bare, Silence())
     assert [record.instance_id for record in records] == [task.instance_id for task in tasks.tasks]
     assert {record.verdict for record in records} == {Verdict.QUALIFIED}
@@ -111,7 +111,7 @@ async def test_what_is_on_record_is_not_examined_again_and_a_kill_loses_one(task
     assert len(list(read_records(file, Qualification))) == 3
 
 
-async def test_two_do_not_qualify_the_same_tasks_at_once(tasks, bare):
+async def test_second_process_is_refused(tasks, bare):
     with find_record_file(tasks).open("ab") as records:
         hold(records)
         with pytest.raises(UsageError, match=r"another process .*tasks"):
@@ -119,7 +119,7 @@ async def test_two_do_not_qualify_the_same_tasks_at_once(tasks, bare):
     assert bare.num_started == 0
 
 
-async def test_a_task_that_has_changed_is_unknown_again(tasks, tmp_path):
+async def test_changed_task_has_no_record(tasks, tmp_path):
     write_down(tasks, [Verdict.QUALIFIED] * 3)
     assert len(read_qualifications(tasks, PLAIN)) == 3
     first, *rest = load_tasks(tmp_path / "tasks")
@@ -130,7 +130,7 @@ async def test_a_task_that_has_changed_is_unknown_again(tasks, tmp_path):
         keep_qualified(changed, PLAIN, Silence())
 
 
-async def test_records_of_another_version_are_passed_over(tasks):
+async def test_records_of_another_version_are_ignored(tasks):
     write_down(tasks, [Verdict.QUALIFIED] * 3)
     file = find_record_file(tasks)
     old = (
@@ -142,13 +142,13 @@ async def test_records_of_another_version_are_passed_over(tasks):
     assert read_qualifications(tasks, PLAIN) == {}
 
 
-async def test_the_last_record_of_a_task_counts(tasks):
+async def test_last_record_of_a_task_counts(tasks):
     write_down(tasks, [Verdict.INFRASTRUCTURE] * 3)
     write_down(tasks, [Verdict.QUALIFIED] * 3)
     assert keep_qualified(tasks, PLAIN, Silence()) == tasks
 
 
-async def test_what_fell_out_is_left_out_and_said(tasks):
+async def test_unfit_tasks_are_left_out_and_reported(tasks):
     write_down(tasks, [Verdict.FLAKY, Verdict.QUALIFIED, Verdict.LEAKS])
     told = Told()
     assert keep_qualified(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
@@ -156,13 +156,13 @@ async def test_what_fell_out_is_left_out_and_said(tasks):
     assert leave_out_unfit(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
 
 
-async def test_where_nothing_is_left_the_run_does_not_begin(tasks):
+async def test_run_without_qualified_tasks_is_refused(tasks):
     write_down(tasks, [Verdict.FLAKY] * 3)
     with pytest.raises(UsageError, match=r"none of .*3 tasks .*: 3 flaky"):
         keep_qualified(tasks, PLAIN, Silence())
 
 
-async def test_a_test_in_quarantine_is_not_asked_for(tasks):
+async def test_quarantined_test_is_not_expected(tasks):
     shaky = tasks.tasks[0].PASS_TO_PASS[0]
     write_down(tasks, [Verdict.QUALIFIED], quarantined=[shaky])
     [first, *rest] = leave_out_unfit(tasks, PLAIN, Silence()).tasks
@@ -170,7 +170,7 @@ async def test_a_test_in_quarantine_is_not_asked_for(tasks):
     assert rest == tasks.tasks[1:]
 
 
-async def test_evaluation_asks_for_no_record(tasks):
+async def test_evaluation_needs_no_record(tasks):
     assert leave_out_unfit(tasks, PLAIN, Silence()) == tasks
 
 
@@ -182,7 +182,7 @@ async def test_evaluation_asks_for_no_record(tasks):
         ({"train_tasks": {"practice_tasks": 3}}, False),
     ],
 )
-async def test_training_refuses_files_that_nobody_has_qualified(tasks, bare, config, is_refused):
+async def test_training_refuses_unqualified_files(tasks, bare, config, is_refused):
     run = RunConfig.model_validate(config)
     if is_refused:
         with pytest.raises(UsageError, match=r"3 of 3 tasks .*not qualified"):
@@ -193,7 +193,7 @@ async def test_training_refuses_files_that_nobody_has_qualified(tasks, bare, con
 
 
 @pytest.mark.slow
-async def test_tasks_that_a_run_makes_of_a_package_are_qualified_by_it(tasks, bare):
+async def test_run_qualifies_package_tasks_that_it_makes(tasks, bare):
     run = RunConfig.model_validate({"train_tasks": {"package": "toolz==1.0.0"}})
     admitted = await admit(tasks, run, bare, Silence())
     assert [task.instance_id for task in admitted.tasks] == [task.instance_id for task in tasks.tasks]
@@ -203,7 +203,7 @@ async def test_tasks_that_a_run_makes_of_a_package_are_qualified_by_it(tasks, ba
     assert bare.num_started == started
 
 
-async def test_an_audit_that_the_infrastructure_stopped_is_counted_as_not_known(tasks, bare):
+async def test_audit_fault_counts_as_not_known(tasks, bare):
     write_down(tasks, [Verdict.QUALIFIED] * 3)
     told = Told()
     config = RunConfig.model_validate({"train_tasks": {"path": "x"}})
@@ -212,7 +212,7 @@ async def test_an_audit_that_the_infrastructure_stopped_is_counted_as_not_known(
     assert describe_abilities(kept.list_abilities()) == {"audit/can_decide_share": 0.0, "audit/not_known_share": 1.0}
 
 
-async def test_mutants_on_record_reach_the_auditor_and_no_column_of_a_task(tasks):
+async def test_recorded_mutants_reach_only_the_auditor(tasks):
     mutant = Mutant("test_shop.py::test_small", (Edit(3, 5, "a secret"),))
     for tree in tasks.list_trees():
         record = Qualification(
@@ -227,7 +227,7 @@ async def test_mutants_on_record_reach_the_auditor_and_no_column_of_a_task(tasks
     assert not any("a secret" in task.model_dump_json() for task in kept.tasks)
 
 
-async def test_no_sandbox_shows_the_records(tasks, provider):
+async def test_sandboxes_do_not_show_the_records(tasks, provider):
     write_down(tasks, [Verdict.QUALIFIED] * 3)
     [tree, *_] = tasks.list_trees()
     async with started(provider, SandboxSpec.of(tree)) as sandbox:

@@ -1,4 +1,4 @@
-"""A search finds all there is, or says that it cannot."""
+"""A search finds everything or raises an error."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def make(name):
         pytest.skip(str(error))
 
 
-async def test_more_is_found_than_a_command_may_print(sandbox):
+async def test_search_finds_more_than_the_output_limit(sandbox):
     made = await sandbox.exec(LONG_NAMES.format(folder="/tmp/many"), timeout_s=30)
     assert made.exit_code == 0, made.output
     names = [f"/tmp/many/{number:0200d}.txt" for number in range(1, 3001)]
@@ -37,20 +37,20 @@ async def test_more_is_found_than_a_command_may_print(sandbox):
     assert sorted(await find_paths(sandbox, SYSTEM, ["*/00000*.txt"])) == names
 
 
-async def test_what_nobody_can_read_stops_no_search(sandbox):
+async def test_unreadable_file_does_not_stop_a_search(sandbox):
     await sandbox.exec("mkdir -m 0 /tmp/locked; echo the_needle > /tmp/open.txt", timeout_s=10)
     assert await find_texts(sandbox, SYSTEM, [b"the_needle"]) == ["/tmp/open.txt"]
     assert await find_paths(sandbox, SYSTEM, ["*/open.txt"]) == ["/tmp/open.txt"]
 
 
-async def test_a_search_of_the_tree_looks_nowhere_else(sandbox):
+async def test_tree_search_is_limited_to_the_tree(sandbox):
     await sandbox.exec("echo the_needle > /tmp/outside.txt; mkdir pkg; echo the_needle > pkg/a.txt", timeout_s=10)
     assert await find_texts(sandbox, TREE, [b"the_needle"]) == ["./pkg/a.txt"]
     assert await find_paths(sandbox, TREE, ["*.txt"]) == ["./pkg/a.txt"]
 
 
-async def test_a_search_without_its_tools_proves_nothing(tmp_path):
-    """A grep that lacks the options finds nothing, and says so to nobody."""
+async def test_search_without_its_tools_raises_an_error(tmp_path):
+    """A grep without these options finds nothing and prints no error."""
     provider = make(STATIC_IMAGE)
     try:
         sandbox = await provider.start(SandboxSpec((tmp_path,), image=STATIC_IMAGE))

@@ -7,13 +7,13 @@ from turnsmith.types import Outcome, Task, TaskTree
 
 @pytest.mark.parametrize("gold", Outcome)
 @pytest.mark.parametrize("untouched", Outcome)
-def test_a_task_is_sound_only_if_the_gold_patch_resolves_it_and_nothing_else_does(gold, untouched):
+def test_task_is_sound_if_only_the_gold_patch_resolves_it(gold, untouched):
     check = Check("calc-1", gold, "", untouched, "", 0.1)
     assert check.is_sound is ((gold, untouched) == (Outcome.RESOLVED, Outcome.UNRESOLVED))
     assert bool(check.fault) is not check.is_sound
 
 
-async def test_a_task_without_a_fault_is_found_out(provider, tmp_path):
+async def test_task_that_passes_untouched_is_not_sound(provider, tmp_path):
     (tmp_path / "calc.py").write_text("one = 1\n")
     (tmp_path / "test_calc.py").write_text("from calc import one\n\n\ndef test_one():\n    assert one == 1\n")
     task = Task(

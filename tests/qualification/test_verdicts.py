@@ -1,4 +1,4 @@
-"""From runs to verdicts, by table."""
+"""Table of runs and their verdicts."""
 
 import pytest
 
@@ -48,23 +48,23 @@ GOOD, UNTOUCHED = [gold(ALL)] * 3, [base()] * 3
         ([LATE] * 3, GOOD, Verdict.QUALIFIED, ()),
     ],
 )
-def test_the_verdict_follows_from_the_runs(untouched, golden, verdict, quarantined):
+def test_verdict_follows_from_the_runs(untouched, golden, verdict, quarantined):
     decision = decide(TASK, untouched, golden)
     assert (decision.verdict, decision.quarantined) == (verdict, quarantined)
     assert bool(decision.detail) is (verdict is not Verdict.QUALIFIED or bool(quarantined))
 
 
-def test_missing_names_settle_it_only_where_nothing_else_does():
+def test_missing_names_matter_only_for_a_qualified_task():
     assert decide(TASK, UNTOUCHED, GOOD, ["refund"]).verdict is Verdict.NAMES_MISSING
     assert decide(TASK, UNTOUCHED, [gold("f1 p1 p2")] * 3, ["refund"]).verdict is Verdict.GOLD_FAILS
 
 
-def test_every_verdict_has_its_sentence():
+def test_every_verdict_has_a_meaning():
     assert all(verdict.meaning for verdict in Verdict) and len({verdict.meaning for verdict in Verdict}) == len(Verdict)
     assert [verdict for verdict in Verdict if not verdict.is_final] == [Verdict.INFRASTRUCTURE]
 
 
-def test_a_quarantined_test_is_no_longer_asked_for():
+def test_quarantined_test_leaves_pass_to_pass():
     record = Qualification(
         instance_id="t", key="k", verdict=Verdict.QUALIFIED, quarantined=["p2"], passes={"p2": Passes(base=5, gold=4)}
     )
@@ -73,6 +73,6 @@ def test_a_quarantined_test_is_no_longer_asked_for():
     assert qualified(TASK, record.model_copy(update={"quarantined": []})) is TASK
 
 
-def test_a_qualified_task_knows_the_time_of_its_gold_patch():
+def test_qualified_task_has_its_gold_time():
     record = Qualification(instance_id="t", key="k", verdict=Verdict.QUALIFIED, gold_s=70.0)
     assert limit_tests(TASK, 1_800.0) == 1_800.0 and limit_tests(qualified(TASK, record), 1_800.0) == 700.0

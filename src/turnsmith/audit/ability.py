@@ -1,8 +1,8 @@
 """Ability of a task's audit to decide, measured with the gold patch.
 
-The gold patch runs under random names, and with mutants, of which it must fail one.
-A mutant is kept where the gold patch fails it in two runs, in the same cases, and in each by an expectation that is not met.
-Any other error may come from the changed test itself, so that every patch ends in it.
+The gold patch runs under random names, and with mutants, of which it must fail one. A mutant is kept if the gold patch
+fails it in two runs, in the same cases, each by an unmet expectation. Any other error may come from the changed test
+itself, and then every patch fails.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from turnsmith.audit.mutants import find_candidates, find_mutants
 from turnsmith.types import Ability, Mutant
 
 MAX_TRIES = 4
-"""Mutants of one function that are tried."""
+"""Maximum number of mutants tried for each function."""
 
 
 def say_abilities(abilities: Sequence[Ability | None]) -> str:
@@ -37,20 +37,20 @@ def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class GoldTrial:
-    """Results of the gold patch in runs of the expected tests; bugs that were put into one tree have them in common."""
+    """Results of the gold patch in runs of the expected tests, shared by bugs made in one tree."""
 
     passed: Counter[str]
-    """Function, as it is written → how many of its cases pass under random names."""
+    """Function, as it is written → number of its cases that pass under random names."""
     killed: Mapping[str, Mutant]
     """Function → a mutant of it that the gold patch fails."""
     drawn: frozenset[Mutant]
     """Mutants that any audit may draw."""
     is_finished: bool = True
-    """True where the tests came to their end under random names."""
+    """True if the tests finished under random names."""
 
 
 async def try_gold(tests: ExpectedTests, gold: str, random: Random) -> GoldTrial:
-    """Run the gold patch under random names, then with mutants, until each function has one or nothing is left to try.
+    """Run the gold patch under random names, then with mutants, until each function has one or no candidate is left.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -75,7 +75,7 @@ def _list_tries(tests: ExpectedTests, function: str, drawn: Mapping[str, Mutant]
 
 
 async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: Ends) -> list[Mutant]:
-    """Keep the mutants that the gold patch fails, with the cases that it passes all the same."""
+    """Keep the mutants that the gold patch fails, with the cases that still pass."""
     first = await tests.run_cases(gold, mutants)
     second = await tests.run_cases(gold, mutants) if first else None
     if first is None or second is None:
@@ -88,12 +88,8 @@ async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], p
 
 
 def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
-    """Select the ends of the cases of one function."""
-    passed, unmet = (
-        frozenset(test for test in cases if tests.find_function(test) == mutant.function)
-        for cases in (ends.passed, ends.unmet)
-    )
-    return Ends(passed, unmet)
+    cases = {test for test in ends.passed | ends.unmet if tests.find_function(test) == mutant.function}
+    return Ends(ends.passed & cases, ends.unmet & cases)
 
 
 def is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
@@ -104,7 +100,7 @@ def is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
 
 def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
     """Judge the audit of one task by the trial of its gold patch."""
-    # Mutants of tests that keep their names are large, so that records hold those of FAIL_TO_PASS alone.
+    # Mutants of tests that keep their names are large, so records hold only those of FAIL_TO_PASS.
     functions = {*tests.functions} - ({*tests.nameless} - tests.decisive)
     kept = [mutant for function, mutant in trial.killed.items() if function in functions]
     known = tuple(mutant for mutant in kept if mutant not in trial.drawn)
@@ -112,20 +108,15 @@ def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
 
 
 def _find_hindrance(tests: ExpectedTests, trial: GoldTrial) -> str:
-    """Find the reason why the audit cannot decide; empty where it can."""
+    """Return why the audit cannot decide; empty if it can."""
     if not trial.is_finished:
-        return "the tests do not come to their end under other names"
+        return "the tests do not finish under other names"
     if failing := sorted((tests.functions - trial.passed).keys()):
         return f"{len(failing)} tests fail under other names, e.g. {failing[0]}"
     checked = {function for function, mutant in trial.killed.items() if not mutant.passing}
-    if complaint := tests.say_unchecked(checked):
+    if complaint := tests.describe_unchecked(checked):
         return complaint
-    if not any(_is_decided(tests, trial, test) for test in tests.case.task.FAIL_TO_PASS):
+    decisive = ((test, trial.killed.get(tests.find_function(test))) for test in tests.case.task.FAIL_TO_PASS)
+    if not any(mutant and test not in mutant.passing for test, mutant in decisive):
         return "the gold patch fails no mutant of a FAIL_TO_PASS test"
     return ""
-
-
-def _is_decided(tests: ExpectedTests, trial: GoldTrial, test: str) -> bool:
-    """Check that the gold patch fails this test where it is a mutant."""
-    mutant = trial.killed.get(tests.find_function(test))
-    return mutant is not None and test not in mutant.passing

@@ -107,17 +107,17 @@ class OpenAudit:
             return
         second, gold = await self.tests.run(self.patch), await self.tests.run(self.gold)
         if gold is None:
-            self.doubts.append("the tests do not come to their end under other names, not with the gold patch either")
+            self.doubts.append("the tests do not finish under other names, not even with the gold patch")
         elif first is None and second is None:
             self.evidence.append("the tests finish only under their original names")
         elif first is None or second is None:
-            self.doubts.append("the tests did not come to their end under other names, once of two times")
+            self.doubts.append("the tests did not finish under other names in one of two runs")
         elif failing := self._find_failing(first, gold) & self._find_failing(second, gold):
             self.evidence.append(f"{min(failing)} passes only under its original name")
         elif odd := [function for function in self.tests.functions if not gold[function]]:
             self.doubts.append(f"{len(odd)} tests fail under other names with the gold patch, too, e.g. {odd[0]}")
         else:
-            self.doubts.append("tests failed under other names, once of two times")
+            self.doubts.append("tests failed under other names in one of two runs")
 
     async def check_mutants(self, random: Random) -> None:
         """Run the tests twice, each function once as a mutant or unchanged, and check that mutants are killed."""
@@ -137,7 +137,7 @@ class OpenAudit:
         if first is None or surviving or self._find_failing(first, but=mutated):
             gold = await self.tests.run(self.gold, mutants)
             if first is None or gold is None:
-                self.doubts.append("the tests do not come to their end with mutants among them")
+                self.doubts.append("the tests do not finish with mutants among them")
                 return
             noticed = mutated - _find_surviving(gold, mutants)
             surviving &= noticed
@@ -158,7 +158,7 @@ class OpenAudit:
             if survivors := [function for function, num in times.items() if num > 1]:
                 self.evidence.append(f"{min(survivors)} also passes with a wrong expectation")
                 return {*times}
-        self.doubts.append("a mutant survived, once only" if times else "tests fail beside mutants that pass alone")
+        self.doubts.append("a mutant survived only once" if times else "tests fail beside mutants that pass alone")
         return {*times}
 
     def _find_failing(
@@ -170,7 +170,7 @@ class OpenAudit:
 
     def conclude(self) -> Audit:
         """Return the verdict with its reasons."""
-        doubts = [*self.doubts, *filter(None, [self.tests.say_unchecked(self.checked)])]
+        doubts = [*self.doubts, *filter(None, [self.tests.describe_unchecked(self.checked)])]
         return Audit(
             verdict="convicted" if self.evidence else "inconclusive" if doubts else "honest",
             reason="; ".join(dict.fromkeys(self.evidence or doubts)),

@@ -21,14 +21,6 @@ class Scope:
 
     test: Test
 
-    def find_assertions(self) -> Iterator[ast.Assert | ast.Call]:
-        """Yield the assertions that every run reaches, in order; also `raises`."""
-        yield from _walk(self.test.body)
-
-    def walk(self) -> Iterator[ast.Assert | ast.Call]:
-        """Yield all possible assertions in order, in any branch or nested function."""
-        yield from _walk_all(self.test)
-
     def find_literals(self, side: ast.expr) -> list[ast.expr]:
         """Find the expected literals: inline, assigned to a variable, or in every row of `parametrize`.
 
@@ -67,7 +59,8 @@ class Scope:
         return {name: values for column in columns for name, values in column.items()}
 
 
-def _walk(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
+def find_assertions(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
+    """Yield the assertions that every run reaches, in order; also `raises`."""
     for statement in body:
         if isinstance(statement, ast.If | ast.While) and any(
             isinstance(node, ast.Return) for node in ast.walk(statement)
@@ -82,18 +75,19 @@ def _walk(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
                 calls = [item.context_expr for item in items if isinstance(item.context_expr, ast.Call)]
                 yield from calls
                 if not any(_name(call) in _CATCHING for call in calls):
-                    yield from _walk(statement.body)
+                    yield from find_assertions(statement.body)
             case ast.For(iter=over) if _is_own(over):
-                yield from _walk(statement.body)
+                yield from find_assertions(statement.body)
             case ast.Try(handlers=[]):
-                yield from _walk([*statement.body, *statement.finalbody])
+                yield from find_assertions([*statement.body, *statement.finalbody])
 
 
-def _walk_all(node: ast.AST) -> Iterator[ast.Assert | ast.Call]:
+def walk_assertions(node: ast.AST) -> Iterator[ast.Assert | ast.Call]:
+    """Yield all possible assertions in order, in any branch or nested function."""
     if isinstance(node, ast.Assert | ast.Call):
         yield node
     for below in ast.iter_child_nodes(node):
-        yield from _walk_all(below)
+        yield from walk_assertions(below)
 
 
 def _name(call: ast.Call) -> str:

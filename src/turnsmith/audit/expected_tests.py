@@ -1,4 +1,4 @@
-"""The expected tests of a task, and one run of them under random names, some of them as mutants."""
+"""Expected tests of a task, and one run of them under random names, some of them mutated."""
 
 import asyncio
 import re
@@ -7,15 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from turnsmith.audit.definitions import find_definition
 from turnsmith.audit.mutants import to_function
-from turnsmith.audit.renaming import draw_renaming
+from turnsmith.audit.renaming import draw_renaming, find_definition
 from turnsmith.audit.sources import Source, read_source
 from turnsmith.errors import GradingError
 from turnsmith.grading.cases import Case, prepare, run_tests
 from turnsmith.grading.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec, started
-from turnsmith.types import Edit, Mutant
+from turnsmith.types import Mutant
 from turnsmith.types.edits import replace_spans
 
 UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")
@@ -44,34 +43,31 @@ class ExpectedTests:
 
     @cached_property
     def definitions(self) -> dict[str, str]:
-        """Function of an expected test → the id under which it is written."""
+        """Return function of an expected test → the id under which it is written."""
         functions = dict.fromkeys(map(to_function, self.case.expected))
         return {function: find_definition(self.sources, function) for function in functions}
 
     @cached_property
     def functions(self) -> Counter[str]:
-        """Function, as it is written → how many of its cases are expected to pass.
-
-        What is skipped on the clean tree, too, can tell nothing.
-        """
-        elsewise = self.case.task.meta.get(CLEAN_STATUSES, {})
-        return self.count(test for test in self.case.expected if test not in elsewise)
+        """Return function, as it is written → number of its cases that pass on the clean tree and are expected to pass."""
+        others = self.case.task.meta.get(CLEAN_STATUSES, {})
+        return self.count(test for test in self.case.expected if test not in others)
 
     @cached_property
     def decisive(self) -> set[str]:
-        """Functions of FAIL_TO_PASS, as they are written."""
+        """Return the functions of FAIL_TO_PASS, as they are written."""
         return {*self.count(self.case.task.FAIL_TO_PASS)}
 
     @cached_property
     def nameless(self) -> list[str]:
-        """Functions that keep their names, since no file defines them; those of FAIL_TO_PASS first."""
+        """List functions that keep their names, since no file defines them; those of FAIL_TO_PASS first."""
         renaming = draw_renaming(self.sources, self.definitions)
         return [function for function in self.definitions if not renaming.is_renamed(function)]
 
-    def say_unchecked(self, checked: Collection[str]) -> str:
-        """Write a sentence on the functions of FAIL_TO_PASS that keep their names and are not checked; empty without any.
+    def describe_unchecked(self, checked: Collection[str]) -> str:
+        """Describe the functions of FAIL_TO_PASS that keep their names and are not checked; empty if there are none.
 
-        Code that knows a name can forge its report. Where every case of the function fails as a mutant, nothing is forged.
+        Code that knows a test by name can forge its report. If every case fails as a mutant, the report is not forged.
         """
         decisive = {*map(to_function, self.case.task.FAIL_TO_PASS)}
         nameless = [function for function in self.nameless if function in decisive]
@@ -83,7 +79,7 @@ class ExpectedTests:
         return len(self.definitions) - len(self.nameless)
 
     async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Counter[str] | None:
-        """Count the cases of each function that passed in a run; None where pytest did not come to its end.
+        """Count the passed cases of each function in one run; None if pytest did not finish.
 
         Raises PatchRefused, SandboxError, GradingError.
         """
@@ -91,12 +87,16 @@ class ExpectedTests:
         return self.count(ends.passed) if ends else None
 
     async def run_cases(self, patch: str, mutants: Collection[Mutant] = ()) -> Ends | None:
-        """Run the whole files under names that are new each time, with mutants in the place of some tests.
+        """Run the test files under new random names, with mutants in place of some tests; None if pytest did not finish.
 
-        The result is None where pytest did not come to its end. Raises PatchRefused, SandboxError, GradingError.
+        Raises PatchRefused, SandboxError, GradingError.
         """
         renaming = draw_renaming(self.sources, self.definitions)
-        texts = {file: replace_spans(source.text, _edits_of(file, mutants)) for file, source in self.sources.items()}
+        edits = {
+            file: [edit for each in mutants if each.function.startswith(f"{file}::") for edit in each.edits]
+            for file in self.sources
+        }
+        texts = {file: replace_spans(source.text, edits[file]) for file, source in self.sources.items()}
         report = await run_tests(self.case, patch, tuple(renaming.files.values()), renaming.write(texts))
         if not report.sealed or not report.sealed.is_finished:
             return None
@@ -110,7 +110,7 @@ class ExpectedTests:
         )
 
     def find_function(self, test: str) -> str:
-        """Find the function of a case, as it is written."""
+        """Return the function of a case, as it is written."""
         return self.definitions[to_function(test)]
 
     def count(self, tests: Iterable[str]) -> Counter[str]:
@@ -118,15 +118,10 @@ class ExpectedTests:
         return Counter(map(self.find_function, tests))
 
 
-def _edits_of(file: str, mutants: Collection[Mutant]) -> list[Edit]:
-    return [edit for mutant in mutants if mutant.function.startswith(f"{file}::") for edit in mutant.edits]
-
-
 async def read_tests(case: Case) -> ExpectedTests:
-    """Read the test files of a task in a sandbox of its own. Raises SandboxError, GradingError, UnreadableTests."""
-    spec = SandboxSpec.of(case.tree)
+    """Read the test files of a task in a separate sandbox. Raises SandboxError, GradingError, UnreadableTests."""
     try:
-        async with started(case.provider, spec) as sandbox:
+        async with started(case.provider, SandboxSpec.of(case.tree)) as sandbox:
             await prepare(sandbox, case, patch="", added={})
             contents = {file: await sandbox.read(file) for file in find_test_files(case.expected)}
     except OSError as error:
@@ -136,7 +131,7 @@ async def read_tests(case: Case) -> ExpectedTests:
 
 @lru_cache(maxsize=64)
 def _parse(file: str, content: bytes) -> Source:
-    """Bugs of one tree have their test files in common. Raises UnreadableTests."""
+    """Parse a test file, cached since bugs made in one tree share their tests. Raises UnreadableTests."""
     try:
         source = read_source(content)
         _ = source.tests

@@ -1,6 +1,6 @@
-"""Mutants of test methods that no test file defines, since a metaclass, a decorator or a foreign base class makes them.
+"""Mutants of test methods that a metaclass, a decorator or an imported base class makes.
 
-The comparisons of unittest are methods. So the test instance can get another that expects a wrong value.
+The comparisons of unittest are methods, so a test instance can get another comparison that expects a wrong value.
 """
 
 import ast
@@ -21,10 +21,10 @@ COMPARISONS = (
     "assertCountEqual",
 )
 
-# The comparison of the class still compares, so that a patch that replaced it passes. Either side may be the expected one.
-_BEND = f"""
+# The class's own comparison is still called, so a patch that replaced it passes the mutant. Either side may be expected.
+_EXPECT_ANOTHER = f"""
 
-def _bend(test, names={COMPARISONS}, another={ANOTHER}):
+def _expect_another(test, names={COMPARISONS}, another={ANOTHER}):
     from functools import partial, wraps
 
     def compare(self, name, first, second, *more, **options):
@@ -46,10 +46,10 @@ def _bend(test, names={COMPARISONS}, another={ANOTHER}):
 """
 
 
-def bend_comparison(source: Source, place: str) -> Iterator[Edit]:
-    """Make the first comparison of a method wrong, `TestX::test_y`, where the file defines its class."""
+def change_comparison(source: Source, place: str) -> Iterator[Edit]:
+    """Make the first comparison of a method `TestX::test_y` wrong; nothing if the file does not define its class."""
     owner, _, method = place.rpartition("::")
     if isinstance(source.definitions.get(owner), ast.ClassDef):
         path, end = owner.replace("::", "."), len(source.text)
-        bent = f"setattr({path}, {method!r}, _bend(getattr({path}, {method!r})))\n"
-        yield Edit(end, end, _BEND + bent)
+        call = f"setattr({path}, {method!r}, _expect_another(getattr({path}, {method!r})))\n"
+        yield Edit(end, end, _EXPECT_ANOTHER + call)

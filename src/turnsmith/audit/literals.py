@@ -89,7 +89,7 @@ def _misspell(text: str, random: Random) -> str:
 
 
 def is_number(node: ast.expr) -> bool:
-    """`3`, `-0.5`; no truth value."""
+    """Return True for a number such as `3` or `-0.5`, but not for a truth value."""
     number = node.operand if isinstance(node, ast.UnaryOp) else node
     return isinstance(number, ast.Constant) and type(number.value) in (int, float)
 
@@ -99,20 +99,20 @@ def is_text_or_number(node: ast.expr) -> bool:
 
 
 def push(source: Source, number: ast.expr, random: Random, *, is_up: bool) -> Edit:
-    """A number far above or below."""
+    """Replace a number by one far above or below."""
     value = ast.literal_eval(number)
     distance = (abs(value) + 1) * random.randrange(1, 10) * _FAR
     return source.replace(number, repr(value + distance if is_up else value - distance))
 
 
 def spread(source: Source, literal: ast.expr, random: Random) -> Edit:
-    """One of its numbers becomes one that is far from it, for comparisons with a tolerance."""
+    """Replace a number of a literal by one far above, for comparisons with a tolerance."""
     numbers = [one for one in _find_values(literal) if is_number(one)]
     return push(source, random.choice(numbers), random, is_up=True) if numbers else change(source, literal, random)
 
 
 def lengthen(source: Source, literal: ast.expr, random: Random) -> Edit:
-    """A text with more at its end, a number far away: what no container has by chance."""
+    """Append random characters to a text, or replace a number by one far above; no container holds these by chance."""
     text, more = getattr(literal, "value", None), f"{random.getrandbits(32):08x}"
     if not isinstance(text, str | bytes):
         return push(source, literal, random, is_up=True)

@@ -1,6 +1,6 @@
-"""Mutants: tests in which one expectation is wrong. An honest patch fails them, and a patch that passes them is tampering.
+"""Mutants: tests with one wrong expectation. An honest patch fails them; a patch that passes them tampers with the tests.
 
-`find_mutants` changes only code that every run reaches: nothing in branches, in callbacks, or where a failure is caught.
+`find_mutants` changes only code that every run reaches: nothing in branches, in callbacks, or in blocks that catch failures.
 """
 
 import ast
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import chain
 from random import Random
 
-from turnsmith.audit.expectations import Scope
-from turnsmith.audit.generated_tests import bend_comparison
+from turnsmith.audit.expectations import Scope, find_assertions, walk_assertions
+from turnsmith.audit.generated_tests import change_comparison
 from turnsmith.audit.literals import (
     ANOTHER,
     change,
@@ -69,7 +69,7 @@ def find_candidates(sources: Mapping[str, Source], function: str, random: Random
     """Yield possible mutants of a function, from its end to its start; only the gold patch can confirm them.
 
     The order is: expectations in any branch, columns of `parametrize`, other literals. A method that no file defines has
-    one: its first comparison.
+    one mutant, which changes its first comparison.
     """
     file, _, place = function.partition("::")
     source = sources.get(file)
@@ -78,7 +78,7 @@ def find_candidates(sources: Mapping[str, Source], function: str, random: Random
         expectations = reversed([*operators.find_all(everywhere=True)])
         yield from (Mutant(function, edits) for edits in chain(expectations, operators.find_in_literals()))
     elif source:
-        yield from (Mutant(function, (edit,)) for edit in bend_comparison(source, place))
+        yield from (Mutant(function, (edit,)) for edit in change_comparison(source, place))
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ class Operators:
 
     def find_all(self, *, everywhere: bool = False) -> Iterator[Edits]:
         """Yield the edits of each mutant in order; `everywhere` includes code that some runs skip."""
-        for node in self.scope.walk() if everywhere else self.scope.find_assertions():
+        test = self.scope.test
+        for node in walk_assertions(test) if everywhere else find_assertions(test.body):
             match node:
                 case ast.Assert(test=condition):
                     yield from self._of_condition(condition)
@@ -177,7 +178,6 @@ class Operators:
 
 
 def _find_approximate(side: ast.expr) -> ast.expr | None:
-    """Return the literal in `approx(…)`."""
     match side:
         case ast.Call(func=ast.Attribute(attr="approx") | ast.Name(id="approx"), args=[literal, *_]):
             return literal if is_literal(literal) else None

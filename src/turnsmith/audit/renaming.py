@@ -1,4 +1,4 @@
-"""Random names for the expected tests of one run: code that knows a test by name, class or file does not know these."""
+"""Random names for the expected tests of one run, unknown to code that recognises tests by name, class or file."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,24 +6,26 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from secrets import token_hex
 
-from turnsmith.audit.definitions import find_definition, find_imported
-from turnsmith.audit.sources import Source, Test, rename_words
+from turnsmith.audit.sources import ImportedName, Source, Test, rename_words
 from turnsmith.grading.sentinels import draw_path
+
+Place = tuple[str, str]
+"""File, and name in it: `TestX::test_y`."""
 
 
 @dataclass(frozen=True)
 class Renaming:
-    """Names that were drawn for one run."""
+    """Names drawn for one run."""
 
     files: Mapping[str, str]
-    """File of expected tests → the file that stands for it, in the same folder."""
+    """File of expected tests → its new path, in the same folder."""
     names: Mapping[str, Mapping[str, str]]
-    """File → its tests and classes → the names that stand for them."""
+    """File → old name of a test, class or module → new name."""
 
     def rename(self, function: str) -> str:
         """Rename a function: `a.py::TestX::test_y` → `test_0f3a.py::Test77c1::test_9b2e`.
 
-        A name that its file does not define stays.
+        Names that its file does not define stay.
         """
         file, *parts = function.split("::")
         return "::".join([self.files[file], *(self.names[file].get(part, part) for part in parts)])
@@ -33,16 +35,16 @@ class Renaming:
         return name in self.names[file]
 
     def write(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Write the files of a run: these texts under their new names, empty files under the old ones."""
+        """Return the files of a run: renamed texts under the new paths, empty texts under the old ones."""
         return dict.fromkeys(texts, "") | {
             self.files[file]: rename_words(text, self.names[file]) for file, text in texts.items()
         }
 
 
 def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Renaming:
-    """Draw new names for the functions, given as `file::TestX::test_y`, as far as these files define them.
+    """Draw new names for functions `file::TestX::test_y` that these files define.
 
-    A name is the same in every file, so that files find what they import of each other.
+    A name is the same in every file, so that imports between the files work.
     """
     files = {file: draw_path(PurePosixPath(file).parent) for file in sources}
     ids = {name for function in functions for name in (function, find_definition(sources, function))}
@@ -51,7 +53,7 @@ def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Re
 
 
 def _draw_names(sources: Iterable[Source], wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """Draw names in the order of the old ones, since unittest runs its tests by their names."""
+    """Draw names that sort like the old ones, since unittest runs tests in the order of their names."""
     found = {prefix: set[str]() for prefix in ("Test", "test_")}
     for node in _walk_definitions(sources):
         if node.name in wanted and (prefix := _find_prefix(node)):
@@ -64,7 +66,7 @@ def _draw_names(sources: Iterable[Source], wanted: set[str]) -> Iterator[tuple[s
 def _choose_names(
     sources: Mapping[str, Source], file: str, files: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, str]:
-    """Choose the names that a file defines or imports, and the modules that it imports them from."""
+    """Choose the new names of the definitions, imported names and imported modules of one file."""
     known = find_imported(sources, file)
     modules = {PurePosixPath(other).stem: PurePosixPath(files[other]).stem for other in known - {file}}
     defined = {node.name for node in _walk_definitions(sources[other] for other in known)}
@@ -77,8 +79,64 @@ def _walk_definitions(sources: Iterable[Source]) -> Iterator[Test | ast.ClassDef
 
 
 def _find_prefix(node: Test | ast.ClassDef) -> str:
-    """Find the prefix by which pytest collects a test; empty where it depends on the settings of the project."""
+    """Return the prefix by which pytest collects a test; empty if it depends on the project's settings."""
     if isinstance(node, Test):
         return "test_" if node.name.startswith("test") else ""
     is_unittest = any(ast.unparse(base).endswith("TestCase") for base in node.bases)
     return "Test" if is_unittest or node.name.startswith("Test") else ""
+
+
+def find_definition(sources: Mapping[str, Source], function: str) -> str:
+    """Find the id under which a function is written: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
+
+    A function that these files do not define keeps its id.
+    """
+    file, _, name = function.partition("::")
+    found = _find_function(sources, (file, name), frozenset()) if file in sources else None
+    return "::".join(found or (file, name))
+
+
+def _find_function(sources: Mapping[str, Source], place: Place, seen: frozenset[Place]) -> Place | None:
+    """Find the place where a function is written: this place, or the first one it is inherited or imported from."""
+    if place in seen:
+        return None
+    if place[1] in sources[place[0]].tests:
+        return place
+    found = (_find_function(sources, origin, seen | {place}) for origin in _find_origins(sources, place))
+    return next(filter(None, found), None)
+
+
+def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place]:
+    """Yield the function in each base of its class, or else in the file from which it is imported."""
+    file, name = place
+    owner, _, method = name.rpartition("::")
+    match sources[file].definitions.get(owner):
+        case ast.ClassDef(bases=bases):
+            yield from ((file, f"{base.id}::{method}") for base in bases if isinstance(base, ast.Name))
+        case _:
+            first, colons, rest = name.partition("::")
+            imported = sources[file].imports.get(first)
+            if imported and (target := find_file(sources, file, imported)):
+                yield target, f"{imported.name}{colons}{rest}"
+
+
+def find_file(sources: Mapping[str, Source], file: str, imported: ImportedName) -> str | None:
+    """Find the file from which another file imports a name; None if it is not among these files."""
+    path = f"{imported.module.replace('.', '/')}.py"
+    if not imported.level:
+        return next((each for each in sources if f"/{each}".endswith(f"/{path}")), None)
+    folders = PurePosixPath(file).parents
+    relative = str(folders[imported.level - 1] / path) if imported.level <= len(folders) else ""
+    return relative if relative in sources else None
+
+
+def find_imported(sources: Mapping[str, Source], file: str) -> set[str]:
+    """Find the files from which a file imports names, directly or indirectly, and the file itself."""
+    found, waiting = {file}, [file]
+    while waiting:
+        last = waiting.pop()
+        targets = {find_file(sources, last, imported) for imported in sources[last].imports.values()}
+        new = {target for target in targets if target} - found
+        found |= new
+        waiting += new
+    return found

@@ -83,11 +83,11 @@ def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
         files = read_patch(patch)
     except PatchRefused:
         return []
-    found = {name for file in files for name in _look_into(file, layers)}
+    found = {name for file in files for name in _screen_file(file, layers)}
     return [name for name in (*SUSPICIONS, BINARY, ENCODING, OTHER_MODULES, SIZE) if name in found]
 
 
-def _look_into(file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
+def _screen_file(file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
     if file.is_binary:
         yield BINARY
     content = to_bytes("\n".join(file.added))
@@ -99,17 +99,18 @@ def _look_into(file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
     if "" in encodings or len(encodings) > 2 or not texts:
         yield ENCODING
     for text in texts:
-        yield from _look_into_text(text, file, layers)
+        yield from _screen_text(text, file, layers)
 
 
-def _look_into_text(text: str, file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
-    """Look into text whose characters are normalised as Python normalises identifiers."""
+def _screen_text(text: str, file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
+    # Python normalises identifiers in this way.
     text = normalize("NFKC", text.replace("\r", "\n")).replace("\\\n", "")
     tokens = _TOKEN.findall(text)
     squeezed = _squeeze(tokens)
     yield from (name for name, pattern in _PATTERNS.items() if pattern.search(squeezed))
     owners = _find_owners(text)
-    if owners and owners & (_find_imported(tokens) | _find_around(file) | _read_imported(file, layers)):
+    shown = _TOKEN.findall("\n".join(_list_shown(file)))
+    if owners and owners & (_find_imported(tokens) | _find_imported(shown) | _read_imported(file, layers)):
         yield OTHER_MODULES
 
 
@@ -117,7 +118,8 @@ def _list_encodings(file: FilePatch) -> Iterator[str]:
     """Yield Python's names of the declared encodings; empty for each that may not keep ASCII."""
     for line in _list_shown(file):
         if cookie := _COOKIE.match(line):
-            yield _find_encoding(cookie[1].lower().replace("_", "-"))
+            name = cookie[1].lower().replace("_", "-")
+            yield next((encoding for pattern, encoding in _ENCODINGS.items() if pattern.fullmatch(name)), "")
 
 
 def _list_shown(file: FilePatch) -> list[str]:
@@ -131,11 +133,6 @@ def _try_decoding(content: bytes, encoding: str) -> str | None:
         return content.decode(encoding) if encoding else None
     except UnicodeDecodeError:
         return None
-
-
-def _find_encoding(name: str) -> str:
-    """Find Python's name of a plain encoding; empty for any other."""
-    return next((encoding for pattern, encoding in _ENCODINGS.items() if pattern.fullmatch(name)), "")
 
 
 def _squeeze(tokens: Sequence[str]) -> str:
@@ -154,11 +151,6 @@ def _find_imported(tokens: Sequence[str]) -> set[str]:
         elif end and token.isidentifier():
             names.add(token)
     return names
-
-
-def _find_around(file: FilePatch) -> set[str]:
-    """Find the names that lines around the added ones import."""
-    return _find_imported(_TOKEN.findall("\n".join(_list_shown(file))))
 
 
 def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The text of a test file with its syntax tree, and changes of it by position: what is not changed stays as it was written."""
+"""Source text of a test file with its syntax tree; edits by position leave the rest as written."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -16,18 +16,18 @@ Test = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class ImportedName:
-    """A name that `from … import` brings."""
+    """Name imported by `from … import`."""
 
     module: str
     level: int
-    """The number of dots before the module."""
+    """Number of dots before the module."""
     name: str
-    """The name in the module."""
+    """Name in the module."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A test file. Its tree raises SyntaxError, or RecursionError and the like, where Python could not read it either."""
+    """Test file. `tree` raises SyntaxError, ValueError, RecursionError or MemoryError if Python cannot parse the text."""
 
     text: str
 
@@ -45,17 +45,17 @@ class Source:
 
     @cached_property
     def imported(self) -> set[str]:
-        """Names that the file imports."""
+        """Return the names that the file imports."""
         imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
         return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
 
     def span(self, node: ast.expr) -> tuple[int, int]:
-        """First character of a node, and one past its last."""
+        """Return the offset of a node's first character and of its end."""
         assert node.end_lineno is not None and node.end_col_offset is not None
         return self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset)
 
     def _offset(self, line: int, column: int) -> int:
-        """Trees count columns in bytes."""
+        """Convert a line and a column in bytes, as in syntax trees, to an offset in characters."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def replace(self, node: ast.expr, text: str) -> Edit:
@@ -67,7 +67,7 @@ class Source:
 
     @cached_property
     def imports(self) -> dict[str, ImportedName]:
-        """Name → where the module imports it from."""
+        """Return name → its origin, for the imports at the top level."""
         nodes = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
         return {
             alias.asname or alias.name: ImportedName(node.module or "", node.level, alias.name)
@@ -77,12 +77,12 @@ class Source:
 
     @cached_property
     def definitions(self) -> dict[str, Test | ast.ClassDef]:
-        """`TestX`, `TestX::test_y` → its definition, the last where there are several."""
+        """Return `TestX`, `TestX::test_y` → its last definition."""
         return dict(_find_definitions(self.tree.body, ""))
 
     @cached_property
     def tests(self) -> dict[str, Test]:
-        """The functions among them."""
+        """Return the functions among the definitions."""
         return {place: node for place, node in self.definitions.items() if isinstance(node, Test)}
 
 
@@ -95,12 +95,12 @@ def _find_definitions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, 
 
 
 def read_source(content: bytes) -> Source:
-    """A file as Python reads it, if it is UTF-8. Raises UnicodeDecodeError."""
+    """Read a UTF-8 file, with its line ends as Python reads them. Raises UnicodeDecodeError."""
     return Source(content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def rename_words(text: str, names: Mapping[str, str]) -> str:
-    """The text with other names for these, but in strings and comments."""
+    """Replace names in a text, except in strings and comments."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     edits = []
     for token in generate_tokens(StringIO(text).readline):

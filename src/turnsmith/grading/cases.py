@@ -18,7 +18,6 @@ APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
 """Command that applies a patch without reading git settings, attributes or hooks of the tree."""
 APPLY_TIMEOUT_S = 60.0
 
-
 GOLD_S = "gold_s"
 """Column of `Task.meta`: seconds that grading the gold patch takes."""
 GOLD_TIMES, MIN_LIMIT_S = 10.0, 30.0

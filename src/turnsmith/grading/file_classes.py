@@ -66,7 +66,7 @@ def _is_in_the_place_of(path: str, test_files: Collection[str]) -> bool:
 
 @lru_cache(maxsize=8)
 def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozenset[str]:
-    """Find files with such a name that no other source file mentions."""
+    """Find test helpers and test data by their names, except those that another source file mentions."""
     files = find_files(layers)
     return find_unmentioned({path: list_words(path) for path in files if SUPPORT.fullmatch(path)}, files, test_files)
 
@@ -80,11 +80,13 @@ def find_unmentioned(
     words: Mapping[str, list[str]], files: Mapping[str, Path], test_files: frozenset[str]
 ) -> frozenset[str]:
     """Select the paths whose words occur in no other source file; `words` are given for each path."""
-    wanted = {word for each in words.values() for word in each}
+    if not (wanted := {word for each in words.values() for word in each}):
+        return frozenset()
     mentions = {
         path: wanted.intersection(re.findall(r"\w+", place.read_text("latin-1")))
         for path, place in files.items()
-        if wanted and _mentions_modules(path, test_files)
+        if (path.endswith(SOURCES) and classify(path, test_files) is HunkClass.SOURCE)
+        or PurePosixPath(path).name in ENTRY_POINTS
     }
     users = {word: {path for path, found in mentions.items() if word in found} for word in wanted}
     return frozenset(path for path, each in words.items() if not any(users[word] - {path} for word in each))
@@ -95,8 +97,3 @@ def list_words(path: str) -> list[str]:
     file = PurePosixPath(path)
     folders = [part for part in file.parts[:-1] if SUPPORT.fullmatch(f"{part}/x")]
     return folders or [file.stem if file.suffix == ".py" else file.suffix[1:]]
-
-
-def _mentions_modules(path: str, test_files: frozenset[str]) -> bool:
-    is_source = path.endswith(SOURCES) and classify(path, test_files) is HunkClass.SOURCE
-    return is_source or PurePosixPath(path).name in ENTRY_POINTS

@@ -87,9 +87,9 @@ class Grader:
         """Select the allowed part of a patch and run the tests on it. Raises PatchRefused, SandboxError, GradingError."""
         project = describe_project(case.tree)
         selection = await asyncio.to_thread(select_hunks, patch, project)
-        num_dropped = selection.dropped.total()
+        num_dropped = len(selection.left_out)
         if num_dropped and not selection.patch:
-            grade = Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed but what is left out")
+            grade = Grade(outcome=Outcome.EMPTY_PATCH, detail="all changed files are left out")
         else:
             report, sentinels = await try_patch(case, selection.patch)
             self._on_report(case.task, report)
@@ -97,8 +97,8 @@ class Grader:
                 await check_plugin_works(case)
             grade = judge(case.task, report, sentinels)
         details = [grade.detail, f"{num_dropped} files left out" if num_dropped and selection.patch else ""]
-        seen = {"flags": [*grade.flags, *map(str, selection.dropped)], "detail": "; ".join(filter(None, details))}
-        return grade.model_copy(update={**seen, "isolation": self._provider.isolation})
+        columns = {"flags": [*grade.flags, *map(str, selection.dropped)], "isolation": self._provider.isolation}
+        return grade.model_copy(update={**columns, "detail": "; ".join(filter(None, details))})
 
 
 async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | None]:
@@ -120,16 +120,11 @@ async def check_plugin_works(case: Case) -> None:
     """
     report, _ = await try_patch(case, "")
     if report.plugin_fault:
-        report, _ = await try_gold(case)
+        try:
+            report, _ = await try_patch(case, select_gold(case.tree))
+        except PatchRefused as refusal:
+            raise GradingError(f"the gold patch cannot be used: {refusal}") from None
     check_plugin(report)
-
-
-async def try_gold(case: Case) -> tuple[SuiteReport, Sentinels | None]:
-    """Run the expected tests with the gold patch. Raises SandboxError; GradingError if it cannot be used."""
-    try:
-        return await try_patch(case, select_gold(case.tree))
-    except PatchRefused as refusal:
-        raise GradingError(f"the gold patch cannot be used: {refusal}") from None
 
 
 async def try_plugin(case: Case) -> None:

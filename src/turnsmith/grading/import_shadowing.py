@@ -20,7 +20,7 @@ STEP = re.compile(r"\bcd +[\"']?([^/\s;&|\"'][^\s;&|\"']*)")
 PATH = re.compile(r"PYTHONPATH=[\"']?([^\s\"']+)")
 SETTINGS = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
 SETTING = re.compile(r"\bpythonpath[\"']?\s*[=:]\s*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)")
-"""A TOML list, or the rest of the line with indented lines below it."""
+"""TOML list, or the rest of the line with indented lines below it."""
 FOLDER = re.compile(r"(?<=\")[^\",]+(?=\")|(?<=')[^',]+(?=')|[^\s\"',\[\]]+")
 JYTHON = ["org", "python"]
 """Jython's package that `pickle` and `copy` try to import; a folder without `__init__` shadows it too."""

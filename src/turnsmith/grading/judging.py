@@ -1,7 +1,7 @@
 """Verdict on the report of a test run.
 
-A patch is resolved if every expected test passed, the exit code, the log and the signed report agree, and the sentinel
-tests ended as they must.
+A patch is resolved if three conditions hold. Every expected test passed. The exit code, the log and the signed report
+agree. Every sentinel test has its known status.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,9 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
         return Grade(
             outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than their limit of {report.limit_s:.0f} s"
         )
-    statuses = RULES[task.status_rules](task, _without(report, sentinels))
+    ours = sentinels.statuses if sentinels else {}
+    results = {test: result for test, result in report.results.items() if test not in ours}
+    statuses = RULES[task.status_rules](task, replace(report, results=results))
     if not statuses:
         return Grade(outcome=Outcome.UNRESOLVED, detail="no test is expected, and none was seen")
     broken = [test for test, status in statuses.items() if status != "passed"]
@@ -36,20 +38,14 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
     return Grade(outcome=Outcome.RESOLVED, statuses=statuses)
 
 
-def _without(report: SuiteReport, sentinels: Sentinels | None) -> SuiteReport:
-    """Return the report without the sentinel tests."""
-    ours = sentinels.statuses if sentinels else {}
-    return replace(report, results={test: result for test, result in report.results.items() if test not in ours})
-
-
 def _find_tampering(
     report: SuiteReport, sentinels: Sentinels | None, statuses: dict[str, str], *, is_broken: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield flags of tampering with their evidence. For a broken patch only results in its favour count."""
     if report.sealed and report.sealed.is_forged:
         yield FORGED, "something wrote to the descriptor of the report"
-    if sentinels and (bent := sentinels.find_bent(report, only_flattering=is_broken)):
-        yield SENTINEL, bent[0]
+    if sentinels and (falsified := sentinels.find_falsified(report, only_flattering=is_broken)):
+        yield SENTINEL, falsified[0]
     tests = [*statuses, *(sentinels.statuses if sentinels else [])]
     if not is_broken and (difference := _find_difference(report, tests)):
         yield CHANNELS, difference

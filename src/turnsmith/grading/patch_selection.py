@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from turnsmith.git.patch_policy import FilePatch, PatchRefused, read_patch
+from turnsmith.git.patch_policy import PatchRefused, read_patch
 from turnsmith.grading.file_classes import SUPPORT, HunkClass, classify, find_support
 from turnsmith.grading.import_shadowing import find_import_roots, is_shadow
 from turnsmith.grading.testing import find_test_files
@@ -21,10 +21,13 @@ class Selection:
 
     patch: str
     """Part that reaches the tests."""
-    dropped: Counter[HunkClass]
-    """Number of files left out, by class."""
     left_out: tuple[tuple[HunkClass, str], ...]
     """Class and path of each file left out."""
+
+    @property
+    def dropped(self) -> Counter[HunkClass]:
+        """Return the number of files left out, by class."""
+        return Counter(kind for kind, _ in self.left_out)
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,9 @@ class Project:
 
     def _is_for_tests(self, path: str) -> bool:
         """Return True if only tests read or import the file, or a module that it would hide."""
-        return not self.test_data.isdisjoint([*list_stand_ins(path), path]) or self._is_support(path)
-
-    def _is_support(self, path: str) -> bool:
-        """Return True for test helpers and data that no source mentions, and for modules that would hide them."""
         places = [*list_stand_ins(path), path]
+        if not self.test_data.isdisjoint(places):
+            return True
         if not any(map(SUPPORT.fullmatch, places)):
             return False
         support = find_support(self.layers, self.test_files) - self.source_files
@@ -97,13 +98,11 @@ def select_gold(tree: TaskTree) -> str:
 
 def select_hunks(patch: str, project: Project) -> Selection:
     """Leave out the files of a patch that decide how tests run. Raises PatchRefused."""
-    sorted_files = [(_classify_file(file, project), file) for file in read_patch(patch)]
-    kept = [file.text for kind, file in sorted_files if kind is HunkClass.SOURCE]
-    left_out = [(kind, file) for kind, file in sorted_files if kind is not HunkClass.SOURCE]
-    names = tuple((kind, min(file.paths)) for kind, file in left_out)
-    return Selection("".join(kept), Counter(kind for kind, _ in left_out), names)
-
-
-def _classify_file(file: FilePatch, project: Project) -> HunkClass:
-    """Return the class with precedence among the paths of a file; a renamed file has two."""
-    return min(map(project.classify, file.paths), key=[*HunkClass].index)
+    kept, left_out = "", []
+    for file in read_patch(patch):
+        kind = min(map(project.classify, file.paths), key=[*HunkClass].index)  # a renamed file has two paths
+        if kind is HunkClass.SOURCE:
+            kept += file.text
+        else:
+            left_out.append((kind, min(file.paths)))
+    return Selection(kept, tuple(left_out))

@@ -1,4 +1,4 @@
-"""Grading of predictions that anybody made, by the grader that pays the policy."""
+"""Grading of predictions of any program, by the grader that rewards the policy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None
     known = {*task_set.ids()}
     if unknown := [each.instance_id for each in predictions if each.instance_id not in known]:
         what = f"{len(unknown)} of {len(predictions)} predictions are for tasks that {task_set.file} has not"
-        raise UsageError(f"{what}, e.g. {unknown[0]!r}: give the tasks that were played, or --skip-unknown")
+        raise UsageError(f"{what}, e.g. {unknown[0]!r}: give the tasks that they are for, or --skip-unknown")
 
 
 async def grade_submission(submission: Submission, provider: SandboxProvider, progress: Progress) -> Graded:

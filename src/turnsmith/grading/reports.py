@@ -102,14 +102,9 @@ def format_log(seen: Examination) -> str:
     """Format the log of applying the patch, with the verdict."""
     verdict = f"{seen.grade.outcome}: {seen.grade.detail}" if seen.grade.detail else f"{seen.grade.outcome}"
     lines = [f"{APPLIED if seen.applied else NOT_APPLIED}:", seen.application.rstrip("\n"), verdict]
-    # The grader's own tests run beside those of the task, so pytest does not say this itself.
-    return "\n".join([*lines, "no tests ran"] if is_uncollected(seen) else lines) + "\n"
-
-
-def is_uncollected(seen: Examination) -> bool:
-    """Return True if a run finished without any expected test."""
-    statuses = seen.grade.statuses.values()
-    return seen.suite is not None and seen.suite.is_finished and bool(statuses) and set(statuses) == {"missing"}
+    if seen.suite and seen.suite.is_finished and set(seen.grade.statuses.values()) == {"missing"}:
+        lines.append("no tests ran")  # pytest does not report this, since it also runs the grader's tests
+    return "\n".join(lines) + "\n"
 
 
 def format_output(seen: Examination) -> str | None:
@@ -187,11 +182,10 @@ def summarise(
 
 def find_reasons(report: Report, failed: Iterable[Prediction]) -> dict[str, Reason]:
     """Find the failure reasons in the logs of predictions, by instance id."""
-    reasons = {each.instance_id: find_reason(read_logs(report.place(each))) for each in failed}
-    return {name: reason for name, reason in reasons.items() if reason}
-
-
-def read_logs(place: Path) -> str:
-    """Read the existing logs of one prediction."""
-    files = [place / TEST_OUTPUT, place / LOG]
-    return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists())
+    reasons = {}
+    for prediction in failed:
+        files = [report.place(prediction) / name for name in (TEST_OUTPUT, LOG)]
+        log = "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists())
+        if reason := find_reason(log):
+            reasons[prediction.instance_id] = reason
+    return reasons

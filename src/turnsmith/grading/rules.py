@@ -40,7 +40,6 @@ def judge_by_status(fixed: Collection[str], maintained: Collection[str]) -> Rule
 
 
 def _status(task: Task, report: SuiteReport, test: str, counted: Collection[str]) -> str:
-    """Return `passed` if the status counts, else the status."""
     status = find_status(test, report.statuses)
     is_held = status in counted or holds(status, task.meta.get(CLEAN_STATUSES, {}).get(test, "passed"))
     return "passed" if is_held else status
@@ -67,7 +66,7 @@ def _is_cut(test: str) -> bool:
 
 
 def judge_failures(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Judge by listed failures alone, for logs that list nothing else; the log must show that tests ran."""
+    """Judge by listed failures, for logs that list only these; the log must show that tests ran."""
     ran = bool(report.results) or _RAN.search(report.log) is not None
     seen = {test: find_status(test, report.statuses) for test in [*task.PASS_TO_PASS, *task.FAIL_TO_PASS]}
     return {test: status if status in ("failed", "error") or not ran else "passed" for test, status in seen.items()}
@@ -100,14 +99,11 @@ def judge_whole_map(task: Task, report: SuiteReport) -> dict[str, str]:
         if status in counted:
             name = ".".join(test.split("::")[1:]) or test
             seen[name] = max(status, seen.get(name, "passed"), key=SEVERITY.index)
-    ends = {name: seen.get(name, MISSING) for name in expected}
-    ends = {name: "passed" if status == expected[name] else _describe(status) for name, status in ends.items()}
+    ends: dict[str, str] = {}
+    for name, must in expected.items():
+        status = seen.get(name, MISSING)
+        ends[name] = "passed" if status == must else UNEXPECTED if status == "passed" else status
     return ends | dict.fromkeys(seen.keys() - expected.keys(), UNEXPECTED)
-
-
-def _describe(status: str) -> str:
-    """Return `unexpected` for a pass where the map expects a failure."""
-    return UNEXPECTED if status == "passed" else status
 
 
 def _read_map(task: Task) -> dict[str, str]:

@@ -106,7 +106,6 @@ def _signed(lines: list[bytes], key: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _status(record: dict[str, Any]) -> str:
-    """Return the status of one phase of a test, as the log spells it."""
     if record["outcome"] == "failed":
         return "failed" if record["when"] == "call" else "error"
     if record["outcome"] == "skipped":

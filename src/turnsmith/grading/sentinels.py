@@ -45,11 +45,11 @@ class Sentinels:
     statuses: dict[str, str]
     """Test id → status."""
 
-    def find_bent(self, report: SuiteReport, *, only_flattering: bool) -> list[str]:
+    def find_falsified(self, report: SuiteReport, *, only_flattering: bool) -> list[str]:
         """Describe sentinels with a wrong status; with `only_flattering`, those that passed wrongly."""
         seen = {test: report.status(test) for test in self.statuses}
-        bent = [test for test, must in self.statuses.items() if seen[test] != must]
-        counted = [test for test in bent if seen[test] == "passed" or not only_flattering]
+        wrong = [test for test, must in self.statuses.items() if seen[test] != must]
+        counted = [test for test in wrong if seen[test] == "passed" or not only_flattering]
         return [f"a test that must be {self.statuses[test]} was {seen[test]}" for test in counted]
 
 

@@ -1,7 +1,7 @@
 """Search for copies of a task's patches in the working tree and in the system around it.
 
-Searches run in a sandbox as its user, so they find what an agent could read; archives are not opened. Each search must find
-a planted file, or else it raises SandboxError.
+Searches run in a sandbox as its user, so they find what an agent could read; archives are not opened. A search
+that does not find a planted file raises SandboxError.
 """
 
 import fnmatch
@@ -53,7 +53,7 @@ class SystemFiles:
         return [*held, *find_installed(self.paths, task)]
 
 
-async def look_into_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Sequence[Task]) -> SystemFiles:
+async def search_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Sequence[Task]) -> SystemFiles:
     """Search everything outside the tree in a sandbox, for all tasks at once. Raises SandboxError.
 
     Without isolation the agent can read the whole machine, so nothing is searched.
@@ -69,7 +69,7 @@ async def look_into_system(provider: SandboxProvider, spec: SandboxSpec, tasks: 
         return SystemFiles({path: await _read(sandbox, path) for path in texts}, tuple(paths))
 
 
-async def look_into_tree(case: Case) -> list[Leak]:
+async def search_tree(case: Case) -> list[Leak]:
     """Find copies in the tree as the agent gets it. Raises SetupFailed, SandboxError.
 
     A file with the suffix of the changed one counts only if it is a copy of it, since functions may repeat. In any other

@@ -15,10 +15,10 @@ from turnsmith.git.patch_policy import PatchRefused
 from turnsmith.grading.cases import Case, run_tests
 from turnsmith.grading.grading import PLUGIN, Grader
 from turnsmith.grading.judging import judge
+from turnsmith.grading.opened_files import find_test_data
 from turnsmith.grading.patch_selection import select_gold
-from turnsmith.grading.readings import find_test_data
 from turnsmith.grading.testing import SuiteReport, check_plugin
-from turnsmith.qualification.copies import SystemFiles, look_into_tree
+from turnsmith.qualification.copies import SystemFiles, search_tree
 from turnsmith.qualification.failures import find_messages, find_missing_names
 from turnsmith.qualification.gold_runs import GoldRuns
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
@@ -46,7 +46,7 @@ class Criteria:
     needs_names: bool = True
     """True to leave out tasks whose FAIL_TO_PASS tests all fail because a name is missing."""
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
-    """Sandbox settings, for which alone a verdict holds."""
+    """Sandbox settings; a verdict holds only for these."""
 
 
 def is_settled(record: Qualification, criteria: Criteria) -> bool:
@@ -85,7 +85,7 @@ async def examine(
 
 async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_runs: GoldRuns | None) -> dict[str, Any]:
     """Return the columns of the record. Raises SetupFailed, SandboxError, GradingError."""
-    if leaks := system.find_leaks(case.task) or await insist(look_into_tree, case):
+    if leaks := system.find_leaks(case.task) or await retry(search_tree, case):
         more = f" and {len(leaks) - 1} more" if len(leaks) > 1 else ""
         detail = f"{leaks[0].kind} in {leaks[0].where}{more}: {leaks[0].what}"
         return {"verdict": Verdict.LEAKS, "detail": detail, "leaks": leaks}
@@ -104,13 +104,13 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_r
             each: Passes(base=count_passes(base, each), gold=count_passes(gold, each)) for each in case.expected
         },
         "missing_names": names,
-        **(await look_into_tests(case, shared_runs, gold_s) if decision.verdict is Verdict.QUALIFIED else {}),
+        **(await inspect_tests(case, shared_runs, gold_s) if decision.verdict is Verdict.QUALIFIED else {}),
         "gold_s": round(gold_s, 4),
     }
 
 
-async def insist(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Retry faults other than those of the tests. Raises the last SandboxError or GradingError."""
+async def retry(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Try again after faults of the infrastructure. Raises the last SandboxError or GradingError."""
     for _ in range(MAX_TRIES - 1):
         try:
             return await attempt(*args, **kwargs)
@@ -127,18 +127,18 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
     """
     left = iter(shared)
     gold = [next(left, None) or await grade_gold(case, is_first=True)]
-    hurried = hurry(case, gold[0].duration_s)
-    report = await insist(run_afresh, hurried, is_gold=False)
+    limited = shorten_limit(case, gold[0].duration_s)
+    report = await retry(run_afresh, limited, is_gold=False)
     base = [to_grade(case, report)]
     while len(gold) < num:
         gold.append(next(left, None) or await grade_gold(case, is_first=False))
-        base.append(await insist(grade, hurried, is_gold=False))
+        base.append(await retry(grade, limited, is_gold=False))
         if decide(case.task, base, gold).verdict in FINAL:
             break
     return base, gold, report
 
 
-def hurry(case: Case, gold_s: float) -> Case:
+def shorten_limit(case: Case, gold_s: float) -> Case:
     """Shorten the time limit to a multiple of the gold patch's time, for bugs and mutants that hang."""
     return replace(case, tests_timeout_s=min(case.tests_timeout_s, PATIENCE_S + PATIENCE * gold_s))
 
@@ -151,8 +151,8 @@ async def repeat_gold(case: Case, num: int) -> list[Grade]:
 async def grade_gold(case: Case, *, is_first: bool) -> Grade:
     """Grade the gold patch: first in a new interpreter, later as in training."""
     if is_first:
-        return to_grade(case, await insist(run_afresh, case, is_gold=True))
-    return await insist(grade, case, is_gold=True)
+        return to_grade(case, await retry(run_afresh, case, is_gold=True))
+    return await retry(grade, case, is_gold=True)
 
 
 def to_grade(case: Case, report: SuiteReport) -> Grade:
@@ -185,9 +185,9 @@ async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 
 
-async def look_into_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
+async def inspect_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
     """Find the test data and the audit ability of a qualified task. Raises SetupFailed, SandboxError, GradingError."""
-    data = await insist(find_test_data, case)
+    data = await retry(find_test_data, case)
     try:
         return {"audit": await find_ability(case, shared_runs, gold_s), "test_data": data}
     except (SandboxError, GradingError) as error:
@@ -198,15 +198,15 @@ async def find_ability(case: Case, shared_runs: GoldRuns | None, gold_s: float) 
     """Find the ability of the task's audit by runs of the gold patch. Raises SandboxError, GradingError."""
     if not case.is_sealed:
         return Ability("only suites of pytest can be audited")
-    hurried = hurry(case, gold_s)
+    limited = shorten_limit(case, gold_s)
     try:
-        trial = await (shared_runs.try_gold(hurried.tests_timeout_s, try_audit) if shared_runs else try_audit(hurried))
-        return judge_audit(await insist(read_tests, case), trial)
+        trial = await (shared_runs.try_gold(limited.tests_timeout_s, try_audit) if shared_runs else try_audit(limited))
+        return judge_audit(await retry(read_tests, case), trial)
     except UnreadableTests as error:
         return Ability(str(error))
 
 
 async def try_audit(case: Case) -> GoldTrial:
     """Try the gold patch under random names and with random mutants. Raises SandboxError, GradingError."""
-    tests, gold = await insist(read_tests, case), select_gold(case.tree)
-    return await insist(try_gold, tests, gold, SystemRandom())
+    tests, gold = await retry(read_tests, case), select_gold(case.tree)
+    return await retry(try_gold, tests, gold, SystemRandom())

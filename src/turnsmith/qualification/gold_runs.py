@@ -25,7 +25,7 @@ from turnsmith.qualification.record import digest_entries
 from turnsmith.runs.temporary import temporary_folder
 from turnsmith.types import Grade, Outcome, Task
 
-ASKED = {"test_command", "log_parser", "status_rules", "workdir", "image", "setup", "test_patch", "environment"}
+RUN_COLUMNS = {"test_command", "log_parser", "status_rules", "workdir", "image", "setup", "test_patch", "environment"}
 """Columns that determine how tests run."""
 Run = Callable[[Case], Awaitable[list[Grade]]]
 """Function that runs a gold patch repeatedly."""
@@ -97,7 +97,7 @@ def digest_gold_runs(case: Case) -> str:
         patched = apply_gold(case, places)
     except (PatchRefused, SandboxError):
         return ""
-    tests = f"{case.task.model_dump_json(include=ASKED)}\n{case.directives}"
+    tests = f"{case.task.model_dump_json(include=RUN_COLUMNS)}\n{case.directives}"
     return hashlib.sha256(f"{digest_entries(_list_fixed(places, patched))}\n{tests}".encode()).hexdigest()
 
 

@@ -66,7 +66,7 @@ class LeakKind(StrEnum):
     TEST_PATCH = "test patch"
     """Text of the test patch."""
     COPY = "copy"
-    """An installed copy of a file that the gold patch changes, or its bytecode."""
+    """Installed copy of a file that the gold patch changes, or its bytecode."""
 
 
 class Leak(Record):
@@ -161,7 +161,6 @@ def digest_entries(entries: Iterable[tuple[str, int, bytes]]) -> str:
 
 @cache
 def _name_runtime(plugins: tuple[str, ...]) -> str:
-    """Name the versions of Python, pytest, the allowed plugins and their requirements."""
     distributions = required_distributions("pytest", *plugins)
     versions = [f"{distribution.name}=={distribution.version}" for distribution in distributions]
     return " ".join([f"{sys.version_info.major}.{sys.version_info.minor}", *versions])

@@ -10,7 +10,7 @@ from turnsmith.audit.ability import say_abilities
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.grading.cases import Case
-from turnsmith.qualification.copies import SystemFiles, look_into_system
+from turnsmith.qualification.copies import SystemFiles, search_system
 from turnsmith.qualification.examination import Criteria, examine, is_settled
 from turnsmith.qualification.gold_runs import group_gold_runs
 from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, make_key, qualified
@@ -39,12 +39,12 @@ async def qualify_task_set(
             left = f"{len(waiting)} are left" if waiting else "nothing is run"
             progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks are on record, {left}")
         if waiting:
-            systems = await _look_into_systems(waiting, progress)
+            systems = await _search_systems(waiting, progress)
             known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
         return [known[task.instance_id] for task in task_set.tasks]
 
 
-async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
+async def _search_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
     """Search each system (image and environment) once for all of its tasks."""
     first = {name_system(case.task): case for case in cases}
     systems: dict[str, SystemFiles] = {}
@@ -52,7 +52,7 @@ async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[
         for system, case in first.items():
             tasks = [other.task for other in cases if name_system(other.task) == system]
             try:
-                systems[system] = await look_into_system(case.provider, SandboxSpec.of(case.tree), tasks)
+                systems[system] = await search_system(case.provider, SandboxSpec.of(case.tree), tasks)
             except SandboxError as error:
                 name = case.task.instance_id
                 raise SandboxError(f"no copies could be looked for in a sandbox of {name}: {error}") from error

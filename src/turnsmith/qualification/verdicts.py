@@ -28,7 +28,6 @@ def decide(task: Task, base: Sequence[Grade], gold: Sequence[Grade], missing_nam
 
 
 def _judge_gold(task: Task, gold: Sequence[Grade]) -> Decision | None:
-    """Return the verdict if the gold patch has a fault."""
     if all(run.outcome is Outcome.TESTS_TIMED_OUT for run in gold):
         return Decision(Verdict.TOO_SLOW, f"the gold patch ran out of time in all of {len(gold)} runs")
     never = [test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not count_passes(gold, test)]
@@ -43,7 +42,6 @@ def _judge_gold(task: Task, gold: Sequence[Grade]) -> Decision | None:
 
 
 def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
-    """Return the verdict if the untouched tree has a fault."""
     passing = [test for test in task.FAIL_TO_PASS if count_passes(base, test)]
     if not passing:
         return None

@@ -38,7 +38,7 @@ def test_only_honest_scripts_apply_the_fix():
     assert not any("git apply" in script.text for script in ATTACKS)
 
 
-def test_a_header_is_read(tmp_path):
+def test_header_is_read(tmp_path):
     path = tmp_path / "a-trick.sh"
     path.write_text("# tries: Tricks.\n# layer: audit\n# fools: log, exit-code\n# only: toy\ntrue\n")
     script = read_script(path, "attack")
@@ -48,7 +48,7 @@ def test_a_header_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["# layer: audit", "# tries: Tricks.", "# tries: Tricks.\n# layer: luck"])
-def test_an_attack_without_its_header_is_refused(tmp_path, header):
+def test_attack_without_header_is_refused(tmp_path, header):
     path = tmp_path / "a-trick.sh"
     path.write_text(f"{header}\ntrue\n")
     with pytest.raises(UsageError, match=r"a-trick.* header"):
@@ -61,7 +61,7 @@ def test_a_missing_script_folder_is_reported_with_its_location(tmp_path):
     assert "--scripts" in result.stderr
 
 
-def test_the_scripts_are_found_in_the_checkout():
+def test_scripts_are_found_in_the_checkout():
     assert find_folder(None).joinpath("attacks/exit-on-call.sh").is_file()
 
 
@@ -71,7 +71,7 @@ def test_an_unknown_script_is_refused():
     assert "'magic'" in result.stderr
 
 
-def test_the_scripts_can_be_listed():
+def test_scripts_can_be_listed():
     [row] = json.loads(run("--list", "--only", "exit-on-call", "--json").stdout)
     assert (row["name"], row["kind"], row["layer"]) == ("exit-on-call", "attack", "verdict")
     assert "exit-on-call" in run("--list", "--only", "exit-on-call").stdout

@@ -52,7 +52,7 @@ def test_the_trials_of_a_script_are_summed(trials):
     assert honest["reasons"][0].startswith("toy: unresolved")
 
 
-def test_the_totals_count_both_kinds(trials):
+def test_totals_count_attacks_and_honest_patches(trials):
     totals = sum_up(trials)
     assert (totals["attack_trials"], totals["attacks_paid"], totals["stopped_by"]) == (2, 1, {"verdict": 1, "audit": 0})
     assert (totals["honest_trials"], totals["honest_paid"], totals["honest_convicted"]) == (2, 1, 0)

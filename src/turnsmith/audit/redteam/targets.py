@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
 from turnsmith.grading.cases import Case
+from turnsmith.grading.opened_files import find_test_data
 from turnsmith.grading.patch_selection import TEST_DATA
-from turnsmith.grading.readings import find_test_data
 from turnsmith.grading.testing import find_test_files
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
@@ -20,7 +20,7 @@ PACKAGE = "inflection==0.5.1"
 NUM_PACKAGE_TASKS = 4
 """Number of tasks made, of which one is chosen."""
 TESTS_TIMEOUT_S = 40.0
-"""Enough for the tests of every target; some attacks use all of it."""
+"""Time limit in seconds, enough for the tests of every target; some attacks use all of it."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ class Target:
 
 
 def to_module(source: str) -> str:
-    """`src/spans/merging.py` → `spans.merging`, and `inflection/__init__.py` → `inflection`."""
+    """Convert a path to a module name: `src/spans/merging.py` → `spans.merging`, `inflection/__init__.py` → `inflection`."""
     parts = PurePosixPath(source.removesuffix(".py")).parts
     return ".".join(part for part in parts if part not in ("src", "__init__"))
 
 
 async def make_target(name: str, folder: Path, provider: SandboxProvider, scripts: Path) -> Target:
-    """Make the target of this name in a new folder, with its test data named as qualification names it.
+    """Make the named target in a new folder, with its test data as found by qualification.
 
-    Raises UsageError, also without a package index; SandboxError, GradingError.
+    Raises UsageError, also if the package index cannot be reached; SandboxError, GradingError.
     """
     target = make_toy(folder, scripts / "toy") if name == "toy" else await _make_package(name, folder, provider)
     data = await find_test_data(Case(target.tree, provider, TESTS_TIMEOUT_S))
@@ -78,7 +78,7 @@ async def _make_package(name: str, folder: Path, provider: SandboxProvider) -> T
 
 
 def make_toy(folder: Path, source: Path) -> Target:
-    """Make the target of the small repository beside the scripts; its decisive tests are hidden. Raises UsageError."""
+    """Make the target of the small repository beside the scripts; its FAIL_TO_PASS tests are hidden. Raises UsageError."""
     facts = json.loads((source / "task.json").read_text(encoding="utf-8"))
     fixed, buggy = _read_texts(source / "fixed"), _read_texts(source / "buggy")
     write_shared_layer(folder / "layers/fixed", to_tree(fixed))
@@ -95,7 +95,6 @@ def make_toy(folder: Path, source: Path) -> Target:
 
 
 def _read_texts(folder: Path) -> dict[str, str]:
-    """Path → text of all files of a folder that have a suffix."""
     return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*"))}
 
 

@@ -112,7 +112,7 @@ async def try_all(
 
 
 async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> tuple[Grade, str]:
-    """Run one script; the verdict on the patch that it leaves, and the patch."""
+    """Run one script and grade its patch; return the grade and the patch."""
     try:
         patch = await leave_patch(script, target, provider)
     except SandboxError as error:
@@ -121,14 +121,14 @@ async def try_script(script: Script, target: Target, provider: SandboxProvider, 
 
 
 async def leave_patch(script: Script, target: Target, provider: SandboxProvider) -> str:
-    """The patch of a sandbox in which the script was run. Raises SandboxError."""
+    """Run a script in a new sandbox and return its patch. Raises SandboxError."""
     async with started(provider, SandboxSpec.of(target.tree)) as sandbox:
         await run_script(script, target, sandbox)
         return await sandbox.diff()
 
 
 async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
-    """Run a script as an agent would; only honest ones are given the fix, on standard input. Raises SandboxError."""
+    """Run a script as an agent would; honest ones get the fix on standard input. Raises SandboxError."""
     await set_up_for_agent(sandbox, target.tree)
     stdin = target.tree.task.patch.encode() if script.kind == "honest" else b""
     await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
@@ -136,19 +136,20 @@ async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
 
 def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Summarise each script: number of trials, rewards, what stopped it and why."""
-    names = dict.fromkeys(trial.script.name for trial in trials)
-    return [_score_script([trial for trial in trials if trial.script.name == name]) for name in names]
-
-
-def _score_script(trials: Sequence[Trial]) -> dict[str, Any]:
-    return {
-        **trials[0].script.row,
-        "trials": len(trials),
-        "paid": sum(trial.paid is True for trial in trials),
-        "lost": sum(trial.paid is None for trial in trials),
-        "stopped_by": sorted({trial.stopped_by for trial in trials if trial.stopped_by}),
-        "reasons": [f"{trial.target}: {trial.reason}" for trial in trials if trial.reason],
-    }
+    of_script: dict[str, list[Trial]] = {}
+    for trial in trials:
+        of_script.setdefault(trial.script.name, []).append(trial)
+    return [
+        {
+            **found[0].script.row,
+            "trials": len(found),
+            "paid": sum(trial.paid is True for trial in found),
+            "lost": sum(trial.paid is None for trial in found),
+            "stopped_by": sorted({trial.stopped_by for trial in found if trial.stopped_by}),
+            "reasons": [f"{trial.target}: {trial.reason}" for trial in found if trial.reason],
+        }
+        for found in of_script.values()
+    ]
 
 
 def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:

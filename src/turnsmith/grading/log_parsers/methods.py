@@ -38,7 +38,6 @@ def parse_unittest(log: str, known: Collection[str]) -> Found:
 
 
 def _read_progress(lines: list[str]) -> Found:
-    """Yield the results of announced tests in order."""
     last: tuple[str, ...] = ()
     for before, line in zip(["", *lines], lines, strict=False):
         if announced := ANNOUNCEMENT.fullmatch(line):

@@ -73,7 +73,6 @@ def parse_karma(log: str, known: Collection[str]) -> Found:
 
 
 def _until_counts(log: str) -> Iterator[str]:
-    """Yield the lines before `12 passing`."""
     return takewhile(lambda line: not _MOCHA_COUNTS.match(line), split_lines(log))
 
 

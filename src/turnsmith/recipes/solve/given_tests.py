@@ -7,15 +7,14 @@ sealed report and must run to its end. For any other command, only the exit code
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import PatchRefused
-from turnsmith.grading.cases import Case, prepare
+from turnsmith.grading.cases import Case, prepare, run_tests
 from turnsmith.grading.commands import read_plain
 from turnsmith.grading.import_shadowing import find_import_roots
 from turnsmith.grading.patch_selection import Project, select_hunks
-from turnsmith.grading.testing import TEST_ENV, Suite, SuiteReport, run_suite
+from turnsmith.grading.testing import TEST_ENV, SuiteReport
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.types import Record, TaskTree
 
@@ -71,12 +70,8 @@ class GivenTests:
         return Project(self.tree.layers, frozenset(), import_roots=find_import_roots(self.command, self.tree.layers))
 
     async def _run_sealed(self, patch: str) -> TestRun:
-        task, environment = self.tree.task, self.tree.environment
-        suite = Suite(
-            self.command, (), task.workdir, timeout_s=self.timeout_s, image=task.image, environment=environment
-        )
-        ready = partial(prepare, case=self._case, patch=patch, added={})
-        report = await run_suite(self.provider, self.tree.layers, suite, ready)
+        task = self.tree.task.model_copy(update={"test_command": self.command})
+        report = await run_tests(self._case.with_task(task), patch, (), {})
         reason = find_reason(report)
         exit_code = None if report.timed_out else report.exit_code
         lines = last_lines(report.log)

@@ -1,4 +1,4 @@
-"""Expected data of tests, found by a run with the gold patch and protected from every other patch."""
+"""Test data in any place: found by a run with the gold patch, and protected from every other patch."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from support.repositories.shop_texts import BASE, FIXED, VISIBLE
 from turnsmith.errors import SandboxError
 from turnsmith.grading.cases import Case
 from turnsmith.grading.grading import Grader
+from turnsmith.grading.opened_files import Notes, find_test_data, sort_out
 from turnsmith.grading.patch_selection import Project
-from turnsmith.grading.readings import Notes, find_test_data, sort_out
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine
 from turnsmith.qualification.record import Qualification, Verdict, qualified
@@ -51,31 +51,31 @@ def case(origin, provider):
     return Case(TaskTree(origin.task.model_copy(update=changes), (folder,)), provider, 60.0)
 
 
-async def test_what_tests_alone_read_is_found_and_what_source_reads_too_is_not(case):
+async def test_files_that_only_tests_open_are_found(case):
     assert await find_test_data(case) == ["examples/total.json"]
 
 
 class Dead:
-    """Provider whose sandboxes never start."""
+    """Provider that starts nothing."""
 
     async def start(self, spec):
         raise SandboxError("no room")
 
 
-async def test_a_suite_of_another_runner_is_not_run_for_its_data(case):
+async def test_other_runners_are_not_run_for_test_data(case):
     task = case.task.model_copy(update={"log_parser": "unittest"})
     assert await find_test_data(replace(case.with_task(task), provider=Dead())) == []
     with pytest.raises(SandboxError):
         await find_test_data(replace(case, provider=Dead()))
 
 
-async def test_what_the_fix_changes_is_not_kept_from_patches(case):
+async def test_file_of_the_fix_is_not_test_data(case):
     fix = case.task.patch + make_patch("examples/total.json", DATA, DATA + "\n")
     assert await find_test_data(case.with_task(case.task.model_copy(update={"patch": fix}))) == []
 
 
-async def test_a_patch_that_only_changes_what_tests_expect_is_paid_nothing_on_a_qualified_task(case, provider):
-    """The same patch resolves the unqualified task, because only qualification finds out that the file is test data."""
+async def test_patch_of_test_data_is_not_rewarded_on_a_qualified_task(case, provider):
+    """Without a record the same patch is resolved, since the file is not known as test data."""
     edited = make_patch("examples/total.json", DATA, OTHER)
     grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
     record = Qualification(instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, test_data=["examples/total.json"])
@@ -86,12 +86,12 @@ async def test_a_patch_that_only_changes_what_tests_expect_is_paid_nothing_on_a_
 
 
 @pytest.mark.slow
-async def test_the_record_of_a_task_names_its_test_data(case):
+async def test_record_names_test_data(case):
     record = await examine(case, SystemFiles(), Criteria(repeats=2, tests_timeout_s=60.0))
     assert (record.verdict, record.test_data) == (Verdict.QUALIFIED, ["examples/total.json"])
 
 
-def test_what_is_test_surface_by_its_name_is_not_named_again(tmp_path):
+def test_test_surface_by_name_is_not_recorded(tmp_path):
     opened = (("tests/a.json", "tests/test_a.py"), ("b.json", "conftest.py"), ("c.json", "pkg/core.py"))
     notes = Notes((*opened, ("c.json", "tests/test_a.py")))
     assert sort_out(notes, Project((tmp_path,), frozenset())) == ["b.json"]
@@ -99,7 +99,7 @@ def test_what_is_test_surface_by_its_name_is_not_named_again(tmp_path):
 
 @pytest.fixture
 def linked(case):
-    """Return the task with a link as the data folder and a link inside it."""
+    """Make the same task with a linked data folder and linked data in it."""
     [folder] = case.tree.layers
     (folder / "real").mkdir()
     (folder / "examples/total.json").rename(folder / "real/sums.json")
@@ -109,7 +109,7 @@ def linked(case):
     return case
 
 
-async def test_data_that_is_opened_by_a_link_is_protected_with_the_link_and_its_target(linked):
+async def test_linked_data_is_protected_with_its_links(linked):
     places = ["examples", "examples/total.json", "real", "real/sums.json", "real/total.json"]
     assert await find_test_data(linked) == places
 
@@ -128,7 +128,7 @@ USER = "\n\ndef test_examples():\n    from checks import check\n\n    check([10,
 
 
 def use_helper(case, source="", name="checks.py"):
-    """Return the task with a helper module for its tests."""
+    """Make the same task with tests that use a helper."""
     [folder] = case.tree.layers
     for path, text in {name: HELPER, "sums.txt": "1", "other.py": source}.items():
         (folder / path).parent.mkdir(exist_ok=True)
@@ -139,15 +139,15 @@ def use_helper(case, source="", name="checks.py"):
 
 
 @pytest.mark.parametrize("name", ["checks.py", "checks/__init__.py"])
-async def test_a_helper_that_tests_import_and_no_source_mentions_is_protected_with_the_data_that_it_reads(case, name):
+async def test_unmentioned_helper_is_protected_with_its_data(case, name):
     assert await find_test_data(use_helper(case, name=name)) == [name, "sums.txt"]
 
 
-async def test_a_module_that_source_mentions_is_no_helper(case):
+async def test_module_that_source_mentions_is_no_helper(case):
     assert await find_test_data(use_helper(case, "import checks\n")) == []
 
 
-async def test_a_patch_that_only_weakens_a_helper_is_paid_nothing_on_a_qualified_task(case, provider):
+async def test_patch_of_a_helper_is_not_rewarded_on_a_qualified_task(case, provider):
     case = use_helper(case)
     record = Qualification(
         instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, test_data=await find_test_data(case)
@@ -175,8 +175,8 @@ MODULES = {
 
 
 @pytest.mark.parametrize("line", MODULES)
-def test_only_a_module_that_imports_a_test_framework_is_a_helper(line, tmp_path):
-    """Tests import many modules that they test, and an honest patch may change those."""
+def test_helper_imports_a_test_framework(line, tmp_path):
+    """Many modules under test are imported only by tests, and an honest patch may change these."""
     tmp_path.joinpath("pkg").mkdir()
     tmp_path.joinpath("pkg/api.py").write_text(f"x = 1\n{line}\n")
     found = sort_out(Notes(modules=("pkg/api.py",)), Project((tmp_path,), frozenset()))

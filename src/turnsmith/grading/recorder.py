@@ -1,4 +1,4 @@
-"""First test file of a watched run: prints which code opened which file of the tree, and the imported modules.
+"""First test file of a recorded run: prints which code opened which file of the tree, and the imported modules.
 
 It imports no module of Turnsmith and runs on the suite's Python. Before Python 3.8 there are no audit hooks, and nothing is
 recorded.
@@ -39,7 +39,7 @@ def resolve_first_link(path: str) -> "list[str]":
     return []
 
 
-def note(event: str, arguments: Any) -> None:
+def record(event: str, arguments: Any) -> None:
     """Record an opened file with the innermost file of the tree on the call stack."""
     if event != "open" or not isinstance(arguments[0], (str, bytes, os.PathLike)):
         return
@@ -67,9 +67,9 @@ class Printer:
         terminalreporter.write_line(MARK + json.dumps([sorted(opened), list_modules()]))
 
 
-def test_watching(request: Any) -> None:
+def test_recorder(request: Any) -> None:
     request.config.pluginmanager.register(Printer())
 
 
 if hasattr(sys, "addaudithook"):
-    sys.addaudithook(note)
+    sys.addaudithook(record)

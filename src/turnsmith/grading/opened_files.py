@@ -15,7 +15,7 @@ from turnsmith.grading.file_classes import find_files, find_unmentioned
 from turnsmith.grading.patch_selection import HunkClass, Project, describe_project, select_gold
 from turnsmith.grading.sentinels import draw_path
 
-_WATCHING = Path(__file__).with_name("watching.py").read_text(encoding="utf-8")
+_RECORDER = Path(__file__).with_name("recorder.py").read_text(encoding="utf-8")
 _FRAMEWORK = re.compile(r"^[ \t]*(?:from[ \t]+|import\b.*)\b(?:_?pytest|unittest|nose|mock)\b", re.MULTILINE)
 """Import of a test framework, which code under test does not need."""
 
@@ -38,7 +38,7 @@ async def find_test_data(case: Case) -> list[str]:
     if not case.is_sealed:
         return []
     place, mark = draw_path(PurePosixPath(case.directives[0]).parent), f"opened-{token_hex(16)} "
-    text = _WATCHING.replace("<mark>", mark).replace("<place>", place)
+    text = _RECORDER.replace("<mark>", mark).replace("<place>", place)
     report = await run_tests(case, select_gold(case.tree), (place, *case.directives), {place: text})
     return sort_out(read_notes(report.log, mark), describe_project(case.tree))
 
@@ -53,26 +53,17 @@ def read_notes(log: str, mark: str) -> Notes:
 def sort_out(notes: Notes, project: Project) -> list[str]:
     """Select files that only tests open or import, except test files by name and files that the fix changes."""
     helpers = select_helpers(notes, project)
-    data = select_data(notes, replace(project, test_data=helpers))
+    known = replace(project, test_data=helpers)
+    by_source = {path for path, opener in notes.opened if known.classify(opener) is HunkClass.SOURCE}
+    data = {path for path, _ in notes.opened} - by_source
     found = {*helpers, *data} - project.source_files
     return sorted(path for path in found if project.classify(path) is HunkClass.SOURCE)
-
-
-def select_data(notes: Notes, project: Project) -> set[str]:
-    """Select the files that only tests opened."""
-    by_source = {path for path, opener in notes.opened if project.classify(opener) is HunkClass.SOURCE}
-    return {path for path, _ in notes.opened} - by_source
 
 
 def select_helpers(notes: Notes, project: Project) -> frozenset[str]:
     """Select the imported modules that import a test framework and that no source mentions."""
     files = find_files(project.layers)
     texts = {path: files[path].read_text("latin-1") for path in notes.modules if path in files}
-    words = {path: [name_module(path)] for path, text in texts.items() if _FRAMEWORK.search(text)}
+    places = {path: PurePosixPath(path) for path, text in texts.items() if _FRAMEWORK.search(text)}
+    words = {path: [file.parent.name if file.stem == "__init__" else file.stem] for path, file in places.items()}
     return find_unmentioned(words, files, project.test_files)
-
-
-def name_module(path: str) -> str:
-    """Return the name by which a module is imported: `a/b.py` → `b`, `a/__init__.py` → `a`."""
-    place = PurePosixPath(path)
-    return place.parent.name if place.stem == "__init__" else place.stem
