@@ -62,7 +62,7 @@ UNDECIDABLE = {
         ),
         "the gold patch fails no mutant",
     ),
-    "a name that is asked for": (
+    "a test that reads its name": (
         "def test_it(request):\n    assert add(1, 1) == 2 and request.node.name == 'test_it'\n",
         "1 tests fail under other names",
     ),

@@ -120,7 +120,7 @@ def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmi
     assert shown.exit_code == 0
     assert "set-up command 'exit 3' of" in shown.stdout
     assert "1 of 2 tasks are qualified" in shown.stdout
-    assert "2 of 2 tasks are on record" in shown.stderr
+    assert "2 of 2 tasks have records" in shown.stderr
     assert (out / "qualification.jsonl").read_text().count("\n") == 2
 
 

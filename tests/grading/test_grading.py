@@ -205,7 +205,7 @@ async def test_patch_cannot_change_a_test_file_with_an_unusual_name(grader, task
     head = "diff --git a/checks.py b/checks.py\n--- a/checks.py\n+++ b/checks.py\n"
     cheat = f"{head}@@ -5 +5 @@\n-    assert add(2, 1) == 3\n+    assert add(2, 1) == 1\n"
     assert (await grader.grade(TaskTree(odd, layers), GOLD)).resolved
-    assert (await grader.grade(TaskTree(odd, layers), cheat)).detail == "all changed files are left out"
+    assert (await grader.grade(TaskTree(odd, layers), cheat)).outcome is Outcome.EMPTY_PATCH
 
 
 async def test_patch_cannot_add_a_file_of_the_test_patch(grader, task, layers):

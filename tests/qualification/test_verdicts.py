@@ -3,8 +3,7 @@
 import pytest
 
 from turnsmith.grading.cases import limit_tests
-from turnsmith.qualification.record import Passes, Qualification, Verdict, qualified
-from turnsmith.qualification.verdicts import decide
+from turnsmith.qualification.record import Passes, Qualification, Verdict, decide, qualified
 from turnsmith.types import Grade, Outcome, Task
 
 TASK = Task(

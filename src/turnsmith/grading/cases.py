@@ -122,7 +122,7 @@ def read_complaint(result: ExecResult) -> str:
     """
     complaint = result.output.decode(errors="replace").strip() or f"git ended with {result.exit_code}"
     if result.timed_out or result.exit_code == 127:
-        raise GradingError("git did not answer in the sandbox: is it installed there?")
+        raise GradingError("git did not answer in the sandbox: install git in the image or on this machine")
     is_error = any(line.startswith("error:") for line in complaint.splitlines())
     is_verdict = 0 <= result.exit_code < 128 or (result.exit_code == 128 and is_error)
     if not is_verdict:

@@ -1,12 +1,12 @@
 """Evaluation reports in the layout of SWE-bench's harness, readable by its tools."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from turnsmith.errors import UsageError
-from turnsmith.grading.failure_reasons import Reason, find_reason
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.runs.folder import read_json, write_json
 from turnsmith.runs.new_folders import make_folder, to_folder_name
@@ -19,6 +19,28 @@ HAS_REPORT = {Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.TAMPERED}
 """Outcomes with a report; any other outcome is an error of the run."""
 BEGIN, END, EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
 APPLIED, NOT_APPLIED = ">>>>> Applied Patch", ">>>>> Patch Apply Failed"
+
+
+class Reason(NamedTuple):
+    """Failure reason of an unresolved patch with the regular expression that finds it in a log; changes no count."""
+
+    name: str
+    is_environment: bool
+    """True if no patch of source code can cause it."""
+    pattern: str
+
+
+REASONS = (
+    Reason("browser_launch_failed", True, r"Failed to launch|Failed to connect to the bus"),
+    Reason("display_unavailable", True, r"cannot open display|Missing X server|unable to open X display"),
+    Reason("out_of_memory", True, r"Cannot allocate memory|OutOfMemoryError|^Killed$"),
+    Reason("container_unavailable", True, r"Error response from daemon|Cannot connect to the Docker daemon"),
+    Reason("network_unreachable", True, r"Could not resolve host|Temporary failure in name resolution"),
+    Reason("missing_module", False, r"Cannot find module|MODULE_NOT_FOUND|ModuleNotFoundError"),
+    Reason("no_tests_collected", False, r"no tests ran|collected 0 items"),
+    Reason("tests_timed_out", False, r"Timeout error: \d+ seconds exceeded"),
+)
+"""Names, order and patterns of the package swebench 5.0.2; the first match counts."""
 
 
 @dataclass(frozen=True)
@@ -189,3 +211,8 @@ def find_reasons(report: Report, failed: Iterable[Prediction]) -> dict[str, Reas
         if reason := find_reason(log):
             reasons[prediction.instance_id] = reason
     return reasons
+
+
+def find_reason(log: str) -> Reason | None:
+    """Find the first reason whose pattern the log matches."""
+    return next((reason for reason in REASONS if re.search(reason.pattern, log, re.MULTILINE)), None)

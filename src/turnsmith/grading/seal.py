@@ -62,7 +62,7 @@ def seal(command: str) -> str:
 
 def read_sealed(log: str, mark: str) -> str:
     """Return the marked lines without their mark; empty if pytest did not finish."""
-    lines = log.replace("\r", " ").split("\n")  # else a message could begin a line of its own
+    lines = log.replace("\r", " ").split("\n")  # so that no message starts a new line
     sealed = [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
     return "\n".join(sealed) if is_finished(log, mark) else ""
 

@@ -144,10 +144,12 @@ async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str
         result = await sandbox.exec(f"( {command} ) > {ANSWER} && echo >> {ANSWER}", timeout_s=TIMEOUT_S)
         *paths, end = (await sandbox.read(ANSWER)).decode(errors="surrogateescape").split("\0")
     except OSError as error:
-        raise SandboxError(f"the sandbox could not be looked through: {error}") from None
+        raise SandboxError(f"the sandbox could not be searched: {error}") from None
     found = [path for path in paths if path.rpartition("/")[2] != BAIT]
     if result.exit_code or len(found) == len(paths) or end != "\n":
-        raise SandboxError("a search missed a file that was put there to be found: has the sandbox GNU grep and find?")
+        raise SandboxError(
+            "a search missed its planted file: install GNU grep and find in the image or on this machine"
+        )
     return found
 
 

@@ -21,8 +21,7 @@ from turnsmith.grading.testing import SuiteReport, check_plugin
 from turnsmith.qualification.copies import SystemFiles, search_tree
 from turnsmith.qualification.failures import find_messages, find_missing_names
 from turnsmith.qualification.gold_runs import GoldRuns
-from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
-from turnsmith.qualification.verdicts import FINAL, count_passes, decide
+from turnsmith.qualification.record import FINAL, Passes, Qualification, Verdict, count_passes, decide, make_key
 from turnsmith.sandboxes.setup import SetupFailed
 from turnsmith.types import Ability, Grade, Outcome
 

@@ -36,8 +36,8 @@ async def qualify_task_set(
         done = {name for name, record in known.items() if is_settled(record, criteria)}
         waiting = [case for case in cases if case.task.instance_id not in done]
         if done:
-            left = f"{len(waiting)} are left" if waiting else "nothing is run"
-            progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks are on record, {left}")
+            left = f"{len(waiting)} are examined" if waiting else "none is examined"
+            progress.say(f"{task_set.name}: {len(done)} of {len(cases)} tasks have records, {left}")
         if waiting:
             systems = await _search_systems(waiting, progress)
             known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
@@ -48,14 +48,14 @@ async def _search_systems(cases: Sequence[Case], progress: Progress) -> dict[str
     """Search each system (image and environment) once for all of its tasks."""
     first = {name_system(case.task): case for case in cases}
     systems: dict[str, SystemFiles] = {}
-    with progress.work("looking for copies outside of the trees", len(first)) as work:
+    with progress.work("searching for copies outside of the trees", len(first)) as work:
         for system, case in first.items():
             tasks = [other.task for other in cases if name_system(other.task) == system]
             try:
                 systems[system] = await search_system(case.provider, SandboxSpec.of(case.tree), tasks)
             except SandboxError as error:
                 name = case.task.instance_id
-                raise SandboxError(f"no copies could be looked for in a sandbox of {name}: {error}") from error
+                raise SandboxError(f"the search for copies failed in a sandbox of {name}: {error}") from error
             work.advance()
     return systems
 
@@ -145,7 +145,7 @@ def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress:
     if unfit:
         progress.log(f"{task_set.name}: {unfit.total()} of {len(known)} tasks are left out: {counts}")
     if num_quarantined := sum(len(record.quarantined) for _, record in kept if record):
-        progress.log(f"{task_set.name}: {num_quarantined} tests in quarantine are not asked for")
+        progress.say(f"{task_set.name}: {num_quarantined} quarantined tests are not expected")
     return replace(
         task_set,
         tasks=[qualified(task, record) if record else task for task, record in kept],

@@ -64,7 +64,7 @@ async def write_one_commit(sandbox: Sandbox) -> None:
     """Replace the git history of the working tree by one commit. Raises SandboxError, for example if git is missing."""
     result = await sandbox.exec(WRITE_ONE_COMMIT, timeout_s=SETUP_TIMEOUT_S)
     if result.exit_code == 127:
-        raise SandboxError("git did not answer in the sandbox: is it installed there?")
+        raise SandboxError("git did not answer in the sandbox: install git in the image or on this machine")
     if result.exit_code or result.timed_out:
         complaint = result.output.decode(errors="replace").strip().rpartition("\n")[2]
         raise SandboxError(
