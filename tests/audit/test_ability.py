@@ -50,8 +50,8 @@ async def test_recorded_mutants_pass_the_gold_patch_and_fail_an_object_that_equa
     assert (await without.audit(TaskTree(task, layers), GOLD)).verdict == "inconclusive"
     auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants})
     assert (await auditor.audit(TaskTree(task, layers), GOLD)).verdict == "honest"
-    lie = replace_body("return Yes()", after=ALWAYS)
-    assert (await auditor.audit(TaskTree(task, layers), lie)).verdict == "convicted"
+    tampering = replace_body("return Yes()", after=ALWAYS)
+    assert (await auditor.audit(TaskTree(task, layers), tampering)).verdict == "convicted"
 
 
 UNDECIDABLE = {

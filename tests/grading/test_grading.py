@@ -203,18 +203,18 @@ async def test_patch_cannot_change_a_test_file_with_an_unusual_name(grader, task
     (layers[0] / "checks.py").write_text(TESTS)
     odd = task.model_copy(update=ODD_IDS)
     head = "diff --git a/checks.py b/checks.py\n--- a/checks.py\n+++ b/checks.py\n"
-    cheat = f"{head}@@ -5 +5 @@\n-    assert add(2, 1) == 3\n+    assert add(2, 1) == 1\n"
+    attack = f"{head}@@ -5 +5 @@\n-    assert add(2, 1) == 3\n+    assert add(2, 1) == 1\n"
     assert (await grader.grade(TaskTree(odd, layers), GOLD)).resolved
-    assert (await grader.grade(TaskTree(odd, layers), cheat)).outcome is Outcome.EMPTY_PATCH
+    assert (await grader.grade(TaskTree(odd, layers), attack)).outcome is Outcome.EMPTY_PATCH
 
 
 async def test_patch_cannot_add_a_file_of_the_test_patch(grader, task, layers):
     """Only the test patch shows that the file belongs to the tests."""
     (layers[0] / "checks.py").write_text(ODD_TESTS)
     odd = task.model_copy(update={**ODD_IDS, "test_patch": new_file("expected.py", "RESULT = 3")})
-    squatter = new_file("expected.py", "RESULT = 1")
-    assert (await grader.grade(TaskTree(odd, layers), GOLD + squatter)).resolved
-    assert (await grader.grade(TaskTree(odd, layers), squatter)).outcome is Outcome.EMPTY_PATCH
+    intruder = new_file("expected.py", "RESULT = 1")
+    assert (await grader.grade(TaskTree(odd, layers), GOLD + intruder)).resolved
+    assert (await grader.grade(TaskTree(odd, layers), intruder)).outcome is Outcome.EMPTY_PATCH
 
 
 async def test_test_infrastructure_is_left_out_and_counted(grader, tree):
@@ -257,8 +257,8 @@ def test_time_limit_is_a_multiple_of_the_gold_time_up_to_the_configured_limit(ta
 async def test_hidden_tests_replace_a_file_of_the_patch(grader, task, layers):
     (layers[0] / "test_calc.py").unlink()
     hidden = task.model_copy(update={"test_patch": new_file("test_calc.py", *TESTS.splitlines())})
-    squatter = new_file("test_calc.py", "def test_add(): pass")
-    assert (await grader.grade(TaskTree(hidden, layers), GOLD + squatter)).resolved
+    intruder = new_file("test_calc.py", "def test_add(): pass")
+    assert (await grader.grade(TaskTree(hidden, layers), GOLD + intruder)).resolved
 
 
 async def test_file_at_the_folder_of_hidden_tests_is_left_out(grader, task, layers):

@@ -110,16 +110,16 @@ def test_real_runs_have_statuses_and_verdicts_of_swebench(refer, tmp_path, parse
     run = subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, capture_output=True, text=True)
     text, code = run.stdout + run.stderr, run.returncode
     (answer,) = refer([to_case(parser, text, code, [], [])])
-    told = {name: word for name, word in answer["statuses"].items() if command != "unittest -v" or " " in name}
+    seen = {name: word for name, word in answer["statuses"].items() if command != "unittest -v" or " " in name}
     passed = [
-        name for name, word in told.items() if word == "PASSED"
+        name for name, word in seen.items() if word == "PASSED"
     ]  # `FAIL: test_x` at the end gives no id of unittest's
     assert passed, text
     cases = [to_case(parser, text, code, passed[:1], tests) for tests in (passed[1:], [*passed[1:], "nowhere"])]
     for case, told_by_reference in zip(cases, refer(cases), strict=True):
         statuses, resolved = read(case)
         assert resolved is told_by_reference["resolved"]
-        assert {name: find_status(name, statuses) for name in told} == {name: WORDS[told[name]] for name in told}, text
+        assert {name: find_status(name, statuses) for name in seen} == {name: WORDS[seen[name]] for name in seen}, text
 
 
 PASSED = "PASSED a.py::t\n"

@@ -28,7 +28,8 @@ def bend(sentinels, must, status):
 def test_sentinel_that_passes_wrongly_is_falsified(must, status):
     sentinels = draw_sentinels(PurePosixPath())
     report = bend(sentinels, must, status)
-    assert sentinels.find_falsified(report, only_flattering=True) == [f"a test that must be {must} was passed"]
+    [found] = sentinels.find_falsified(report, only_flattering=True)
+    assert must in found
 
 
 @pytest.mark.parametrize(("must", "status"), [("passed", "failed"), ("failed", "missing"), ("skipped", "error")])

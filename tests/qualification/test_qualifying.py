@@ -33,7 +33,7 @@ PLAIN = SandboxConfig()
 CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
 
 
-class Told(Silence):
+class RecordedProgress(Silence):
     """Progress that stores its remarks."""
 
     def __init__(self):
@@ -150,10 +150,10 @@ async def test_last_record_of_a_task_counts(tasks):
 
 async def test_unfit_tasks_are_left_out_and_reported(tasks):
     write_down(tasks, [Verdict.FLAKY, Verdict.QUALIFIED, Verdict.LEAKS])
-    told = Told()
-    assert keep_qualified(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
-    assert re.fullmatch(r"train: 2 of 3 tasks .*: 1 flaky, 1 leaks", *told.lines)
-    assert leave_out_unfit(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
+    recorded = RecordedProgress()
+    assert keep_qualified(tasks, PLAIN, recorded).tasks == [tasks.tasks[1]]
+    assert re.fullmatch(r"train: 2 of 3 tasks .*: 1 flaky, 1 leaks", *recorded.lines)
+    assert leave_out_unfit(tasks, PLAIN, recorded).tasks == [tasks.tasks[1]]
 
 
 async def test_run_without_qualified_tasks_is_refused(tasks):
@@ -205,10 +205,10 @@ async def test_run_qualifies_package_tasks_that_it_makes(tasks, bare):
 
 async def test_audit_fault_counts_as_not_known(tasks, bare):
     write_down(tasks, [Verdict.QUALIFIED] * 3)
-    told = Told()
+    recorded = RecordedProgress()
     config = RunConfig.model_validate({"train_tasks": {"path": "x"}})
-    kept = await admit(tasks, config, bare, told)
-    assert re.fullmatch(r"train: .*\b0 of 3 tasks.* 3 .*", *told.lines)
+    kept = await admit(tasks, config, bare, recorded)
+    assert re.fullmatch(r"train: .*\b0 of 3 tasks.* 3 .*", *recorded.lines)
     assert describe_abilities(kept.list_abilities()) == {"audit/can_decide_share": 0.0, "audit/not_known_share": 1.0}
 
 

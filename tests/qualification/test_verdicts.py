@@ -16,7 +16,7 @@ ALL = "f1 f2 p1 p2"
 def gold(passing, is_resolved=None):
     statuses = {test: "passed" if test in passing.split() else "failed" for test in ALL.split()}
     resolved = passing == ALL if is_resolved is None else is_resolved
-    return Grade(outcome=Outcome.RESOLVED if resolved else Outcome.TAMPERED, statuses=statuses, detail="seen to lie")
+    return Grade(outcome=Outcome.RESOLVED if resolved else Outcome.TAMPERED, statuses=statuses, detail="tampered")
 
 
 def base(passing="p1 p2"):
