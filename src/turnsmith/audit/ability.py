@@ -19,7 +19,7 @@ MAX_TRIES = 4
 """Maximum number of mutants tried for each function."""
 
 
-def say_abilities(abilities: Sequence[Ability | None]) -> str:
+def summarise_abilities(abilities: Sequence[Ability | None]) -> str:
     """Summarise how many audits can decide; None is an unknown ability."""
     known = [ability for ability in abilities if ability]
     unknown = f", {len(abilities) - len(known)} are not known" if len(known) < len(abilities) else ""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.audit.ability import say_abilities
+from turnsmith.audit.ability import summarise_abilities
 from turnsmith.cli.errors import EXIT_FAILED
 from turnsmith.cli.options import (
     Chosen,
@@ -106,7 +106,7 @@ def print_records(records: Sequence[Qualification]) -> None:
     for headings, rows in tables.items():
         if rows:
             make_console().print(make_table(headings, rows))
-    typer.echo(say_abilities([record.audit for record in records if record.is_qualified]))
+    typer.echo(summarise_abilities([record.audit for record in records if record.is_qualified]))
     are = "is" if len(records) == 1 else "are"
     typer.echo(f"{len(records) - len(out)} of {describe_number(records)} {are} qualified, {len(out)} rejected")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from turnsmith.audit.ability import say_abilities
+from turnsmith.audit.ability import summarise_abilities
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.grading.cases import Case
@@ -37,7 +37,7 @@ async def qualify_task_set(
         waiting = [case for case in cases if case.task.instance_id not in done]
         if done:
             left = f"{len(waiting)} are examined" if waiting else "none is examined"
-            progress.say(f"{task_set.name}: {len(done)} of {len(cases)} tasks have records, {left}")
+            progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks have records, {left}")
         if waiting:
             systems = await _search_systems(waiting, progress)
             known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
@@ -99,7 +99,7 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
         criteria = Criteria(tests_timeout_s=config.rollouts.tests_timeout_s, sandbox=config.sandbox)
         await qualify_task_set(train_tasks, criteria, config.rollouts.grading_workers, provider, progress)
     kept = keep_qualified(train_tasks, config.sandbox, progress)
-    progress.log(f"{kept.name}: {say_abilities(kept.list_abilities())}")
+    progress.log(f"{kept.name}: {summarise_abilities(kept.list_abilities())}")
     return kept
 
 
@@ -145,7 +145,7 @@ def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress:
     if unfit:
         progress.log(f"{task_set.name}: {unfit.total()} of {len(known)} tasks are left out: {counts}")
     if num_quarantined := sum(len(record.quarantined) for _, record in kept if record):
-        progress.say(f"{task_set.name}: {num_quarantined} quarantined tests are not expected")
+        progress.log(f"{task_set.name}: {num_quarantined} quarantined tests are not expected")
     return replace(
         task_set,
         tasks=[qualified(task, record) if record else task for task, record in kept],
