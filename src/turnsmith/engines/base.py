@@ -62,7 +62,7 @@ class SavedWeights:
     """Policy weights in a Hugging Face model directory."""
 
     policy_version: int
-    """Number of weight updates before these weights."""
+    """Number of updates of the policy that led to these weights."""
     directory: Path
 
 

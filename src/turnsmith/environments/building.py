@@ -165,7 +165,7 @@ def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
 
 
 def make_variables(given: Mapping[str, str]) -> dict[str, str]:
-    """Build the environment variables of install commands: this process's, those that select the new Python, then the given."""
+    """Build the environment variables of install commands: this process's, those that select the new Python, then `given`."""
     from uv import find_uv_bin  # from the extra `mine`
 
     inherited = {name: value for name, value in os.environ.items() if name not in DROPPED}

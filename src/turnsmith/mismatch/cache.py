@@ -54,7 +54,7 @@ def score_over(
 
 
 def pass_cache(decoder: nn.Module, cache: DynamicCache) -> dict[str, Any]:
-    """Return the keyword arguments that make a decoder use a cache; transformers 5.24 renamed one of them."""
+    """Return the keyword arguments that make a decoder use a cache; transformers 5.24 renamed one of the arguments."""
     is_renamed = "cache" in inspect.signature(decoder.forward).parameters
     return {"cache" if is_renamed else "past_key_values": cache, "use_cache": True}
 

@@ -17,7 +17,7 @@ class Toggle(Record):
     For rounding: difference of the errors' sizes.
     """
     share: float
-    """Fraction of the log-prob difference without faults that this fault explains; negative if it increases the difference."""
+    """Fraction of the reference's log-prob difference that this fault explains; negative if the fault increases it."""
 
 
 class Setting(Record):

@@ -1,8 +1,8 @@
 """Isolated systems in which agents and tests run commands and edit a working tree.
 
-`make_provider` opens the provider of a kind, which `names` lists. Other parts import these two and the interfaces in
-`base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported here before it is
-needed. The package knows neither agents nor grading.
+`make_provider` opens the provider of a kind, which `names` lists. Other parts import `make_provider`, `names` and the
+interfaces in `base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported here
+before it is needed. The package knows neither agents nor grading.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_provider(config: SandboxConfig) -> SandboxProvider:
-    """Open a provider of `config.kind`. Raises UsageError if this machine does not support it."""
+    """Open a sandbox provider of `config.kind`. Raises UsageError if this machine does not support that kind."""
     from turnsmith.sandboxes.names import load_provider
 
     return load_provider(config)(config)

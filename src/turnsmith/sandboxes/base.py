@@ -94,17 +94,17 @@ class Sandbox(Protocol):
 
 
 class SandboxProvider(Protocol):
-    """Factory for sandboxes of one kind on one machine. Closing it stops its sandboxes."""
+    """Factory for sandboxes of one kind on one machine. Closing the provider stops its sandboxes."""
 
     takes_images: ClassVar[bool]
-    """True if each sandbox is made from an image, which every task must name; False if it shows this machine's system."""
+    """True if each sandbox is made from an image, which every task must name; False if sandboxes show this machine's system."""
     takes_environments: ClassVar[bool]
     """True if sandboxes can mount a task's Python environment."""
     isolation: str
-    """Isolation tier that this machine gives, a value of `Isolation`."""
+    """Isolation that this machine provides for sandboxes, a value of `Isolation`."""
 
     def __init__(self, config: SandboxConfig) -> None:
-        """Prepare this machine. Raises UsageError if it does not support the kind."""
+        """Prepare this machine for sandboxes. Raises UsageError if it does not support this kind of sandbox."""
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """Start a sandbox. Raises SandboxError."""

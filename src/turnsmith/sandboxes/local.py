@@ -111,7 +111,7 @@ class Spawner:
         self.isolation: str = greeting["isolation"]
 
     async def fork(self, request: StartRequest, held: ExitStack) -> tuple[socket.socket, int]:
-        """Fork a sandbox; return its connection, and a file descriptor of its scratch space. Raises OSError."""
+        """Fork a sandbox; return its connection, and a file descriptor of the tmpfs with its writes. Raises OSError."""
         ours, theirs = socket.socketpair()
         held.callback(ours.close)  # closing it ends a sandbox that has started
         with theirs:
@@ -138,7 +138,7 @@ class Spawner:
 
 
 async def receive_scratch(connection: socket.socket) -> int:
-    """Wait for the first frame of a new sandbox; return the file descriptor of its scratch space. Raises OSError."""
+    """Wait for the first frame of a new sandbox; return the file descriptor of the tmpfs with its writes. Raises OSError."""
     connection.setblocking(False)
     loop = asyncio.get_running_loop()
     is_readable = asyncio.Event()

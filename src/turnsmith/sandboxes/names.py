@@ -13,11 +13,11 @@ SANDBOXES = NameTable(
         "subprocess": "turnsmith.sandboxes.subprocesses:SubprocessProvider",
     },
 )
-"""Classes that implement `sandboxes.base.SandboxProvider`."""
+"""Name of each built-in sandbox kind → import path of its provider class."""
 
 
 def load_provider(config: SandboxConfig) -> type[SandboxProvider]:
-    """Import the provider class of `config.kind`, starting nothing. Raises UsageError if the settings do not fit it."""
+    """Import the provider class of `config.kind`, starting nothing. Raises UsageError if the settings do not fit that kind."""
     provider: type[SandboxProvider] = SANDBOXES.load(config.kind)
     if not (isinstance(provider, type) and hasattr(provider, "takes_images") and hasattr(provider, "start")):
         raise UsageError(f"sandbox kind {config.kind} is no provider: give a turnsmith.sandboxes.base.SandboxProvider")

@@ -1,4 +1,4 @@
-"""Checks of this machine's support for each kind of sandbox, by starting one."""
+"""Checks of this machine's support for sandboxes, by starting one sandbox of each kind."""
 
 import asyncio
 import shutil

@@ -19,10 +19,7 @@ from turnsmith.sandboxes.inside.wire import HostPython
 
 
 def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> HostPython:
-    """Describe the interpreter and the folder with pytest that sandboxes see, and the package folders that they hide.
-
-    Raises UsageError.
-    """
+    """Describe the interpreter, the folder with pytest, and the package folders to hide, for sandboxes. Raises UsageError."""
     prefix = os.path.realpath(sys.base_prefix)
     wheels = str(Path(os.__file__).parent / "ensurepip" / "_bundled")
     folders = [*site.getsitepackages([sys.base_prefix]), wheels, *hidden]

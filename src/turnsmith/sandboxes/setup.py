@@ -29,7 +29,7 @@ git init --quiet --template= && git symbolic-ref HEAD refs/heads/main && mkdir -
 """
 """Script that removes every git repository and all bytecode from the working tree, then commits all files as one commit.
 
-Files that `.gitignore` names stay tracked if they were.
+Ignored files that git already tracks stay tracked.
 """
 
 

@@ -26,7 +26,7 @@ class PassingFault(Exception):
 
 
 class Refusal(Exception):
-    """Refusal of a request by the server that a retry would not change."""
+    """Error raised if the server refuses a request permanently, so that a retry would not help."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)

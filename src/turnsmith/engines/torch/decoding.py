@@ -14,7 +14,7 @@ from torch import Tensor
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Maximum number of foreign blocks between two blocks of a query that one product covers, as a second product costs more."""
+"""Maximum number of unrelated blocks between two of a query's blocks for which one product over all costs less than two."""
 
 
 class Extent(NamedTuple):
@@ -35,7 +35,7 @@ class Pairs(NamedTuple):
     blocks: np.ndarray
     queries: np.ndarray
     num_seen: np.ndarray
-    """Number of tokens in each pair's block that the query attends to; 0 for a foreign block in a gap."""
+    """Number of tokens in each pair's block that the query attends to; 0 for an unrelated block in a gap."""
 
 
 class Decoding:
@@ -84,7 +84,7 @@ def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
 
 
 def pair_up(spans: list[Span]) -> Pairs:
-    """Pair each span's query with the blocks that it attends to; add pairs for foreign blocks in short gaps."""
+    """Pair each span's query with the blocks that it attends to; add pairs for unrelated blocks in short gaps."""
     blocks = np.array([block for span in spans for block in span.seen])
     num_seen = np.array([count for span in spans for count in span.fills])
     queries = np.repeat(np.arange(len(spans)), [len(span.seen) for span in spans])

@@ -165,7 +165,7 @@ class InProcessEngine:
         return bool(fresh) and fresh > self._sequences.longest_prefix(history)
 
     def _step(self) -> None:
-        """Run one forward pass over the rows' pending tokens; sample a token for each row that has none left."""
+        """Run one forward pass over the rows' pending tokens; sample the next token of each row whose prompt is complete."""
         parts = share_step(self._rows, MAX_STEP_TOKENS)
         hidden = self._forward(parts)
         for row, count in parts:
@@ -175,7 +175,7 @@ class InProcessEngine:
             self._sample([parts[index][0] for index in complete], hidden[complete])
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
-        """Compute the first `count` pending tokens of each row; return the hidden state of the last of them per row."""
+        """Compute the first pending tokens of each row, as many as `parts` says; return the final hidden state of each row's last."""
         device = self._model.device
         spans = [row.span(count) for row, count in parts]
         layout = BlockLayout(self._store, spans, self._make_parts)

@@ -35,9 +35,9 @@ class Parcel:
     path: Path
     policy_version: int
     arriving: dict[str, str]
-    """Name of each weight → its `digest_bytes`."""
+    """Name of each weight → hash of its bytes (`digest_bytes`)."""
     held: dict[str, int]
-    """Layer → `digest_layers` of its weights."""
+    """Number of each layer → sum of row hashes of its weights (`digest_layers`)."""
 
 
 class Packer:

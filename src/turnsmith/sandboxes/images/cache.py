@@ -90,7 +90,7 @@ def make_room(
 
 
 def evict(program: str, kept: Kept) -> bool:
-    """Remove a tag of a pulled image, and the image with its last tag. Return False if the image is in use."""
+    """Untag a pulled image; its last tag removes image and cached trees. Return False if the image is in use."""
     try:
         ask(program, ["rmi", kept.image.name])
     except UsageError:

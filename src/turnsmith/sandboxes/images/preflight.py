@@ -18,7 +18,7 @@ from turnsmith.sandboxes.podman import ask
 EXPANSION = 2.5
 """Estimated ratio of an image's bytes on disk to its downloaded bytes (docs/decisions.md)."""
 ASKED_AT_ONCE = 8
-"""Number of concurrent registry queries."""
+"""Number of concurrent queries to image registries."""
 
 
 class State(StrEnum):
@@ -78,7 +78,7 @@ class KnownManifests:
             self.manifests[manifest.digest] = manifest
 
     def add(self, manifest: Manifest) -> None:
-        """Append a manifest to the cache file, unless the file has it or it has no digest."""
+        """Append a manifest to the cache file, unless it has no digest or is already there."""
         if manifest.digest and manifest.digest not in self.manifests:
             self.manifests[manifest.digest] = manifest
             self.file.parent.mkdir(parents=True, exist_ok=True)

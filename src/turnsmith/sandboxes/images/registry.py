@@ -27,7 +27,7 @@ MANIFESTS = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Machine name → architecture name used by registries."""
+"""Name of a CPU architecture as Linux reports it → name that image registries use."""
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 

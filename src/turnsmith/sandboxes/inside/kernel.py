@@ -75,7 +75,7 @@ def unshare(namespaces: int) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """Call mount(2)."""
+    """Mount a file system, by the system call mount(2)."""
     result = _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
     _check(result, f"mount {kind or source} on {target}")
 
@@ -91,7 +91,7 @@ def pivot_root(new_root: str, put_old: str) -> None:
 
 
 def clone_tree(path: str) -> int:
-    """Clone the mounts at and below `path` as a detached tree; return its descriptor."""
+    """Clone the mounts at and below `path` as a detached mount tree; return the tree's file descriptor."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return _syscall(_SYS_OPEN_TREE, _AT_FDCWD, path.encode(), flags, what=f"open_tree {path}")
 
@@ -104,14 +104,14 @@ def set_mount_attributes(tree: int, attributes: int, user_namespace: int = 0) ->
 
 
 def attach_tree(tree: int, target: str) -> None:
-    """Attach a detached mount tree at a path and close its descriptor."""
+    """Attach a detached mount tree at a path, and close the tree's file descriptor."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH
     _syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, target.encode(), flags, what=f"move_mount {target}")
     os.close(tree)
 
 
 def prctl(option: int, value: int, pointer: bytes = b"") -> None:
-    """Call prctl(2)."""
+    """Change a property of this process, by the system call prctl(2)."""
     _check(_libc.prctl(option, ctypes.c_ulong(value), pointer or None, None, None), f"prctl {option}")
 
 

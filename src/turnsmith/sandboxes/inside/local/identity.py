@@ -29,14 +29,14 @@ def choose_identity() -> Identity:
 
 
 def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
-    """Map a user id and a group id in a process's user namespace to those of the host identity."""
+    """Map a user id and a group id in a process's user namespace to the host user of sandboxes."""
     lines = {"setgroups": "deny", "uid_map": f"{uid} {identity.uid} 1", "gid_map": f"{gid} {identity.gid} 1"}
     for name, line in lines.items():
         Path(f"/proc/{pid}/{name}").write_text(line)
 
 
 def fork_owned(namespaces: int, identity: Identity) -> int:
-    """Fork into namespaces owned by the identity's user, so that the kernel counts their resources for that user."""
+    """Fork into namespaces owned by the host user of sandboxes, so that the kernel counts their resources for that user."""
     ours, pid = os.geteuid(), -1
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.seteuid(identity.uid)

@@ -22,13 +22,13 @@ from turnsmith.sandboxes.inside.wire import Limits
 
 STAGE = "/mnt"
 SCRATCH = f"{STAGE}/scratch"
-"""Mount point of the scratch space while a sandbox is built; detached before untrusted code runs."""
+"""Mount point of the tmpfs for a sandbox's writes, while the sandbox is built; detached before untrusted code runs."""
 
 INODE_BYTES = 4096
 """Bytes of a sandbox's disk limit that allow one inode."""
 
 UPPER, TMP, SHM = "upper", "tmp", "shm"
-"""Folders of the scratch space that hold writes to the working tree, to /tmp and to /dev/shm."""
+"""Folders of a sandbox's tmpfs that hold writes to the working tree, to /tmp and to /dev/shm."""
 
 _NOTHING_SPECIAL = kernel.MS_NOSUID | kernel.MS_NODEV
 _SIOCSIFFLAGS = 0x8914
@@ -108,7 +108,7 @@ def _enter_root(apart: list[str] | None) -> None:
 
 
 def _give_files(connection: socket.socket, trees: Trees, disk_bytes: int) -> None:
-    """Mount the layers and the writable folders; send the scratch space to the host."""
+    """Mount the layers and the writable folders of a sandbox; send a descriptor of the tmpfs with its writes to the host."""
     kernel.mount("stage", STAGE, "tmpfs", _NOTHING_SPECIAL, "mode=0700")
     _mount_scratch(disk_bytes)
     scratch = kernel.clone_tree(SCRATCH)

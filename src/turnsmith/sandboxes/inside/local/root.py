@@ -18,9 +18,9 @@ from turnsmith.sandboxes.inside.local.identity import choose_identity, name_user
 from turnsmith.sandboxes.inside.wire import MAX_REQUEST_BYTES, HostPython, Limits
 
 HOST = "/host"
-"""Mount point of the host's file system in the spawner."""
+"""Mount point of the host's file system in the spawner process."""
 ROOT = "/box"
-"""Folder in which the spawner builds the sandbox root."""
+"""Folder in which the spawner process builds the root directory of sandboxes."""
 TOOLBOX = "/opt/turnsmith"
 RUNTIME = "/opt/runtime"
 HOME = "/tmp/home"
@@ -57,7 +57,10 @@ _LINKS = {
 
 
 def main() -> None:
-    """Build the sandbox root, then exec the spawner. Stdin is a packet socket; its first packet holds the settings."""
+    """Build the root directory of sandboxes, then exec the spawner.
+
+    Stdin is a packet socket; its first packet holds the settings.
+    """
     with socket.socket(fileno=os.dup(0)) as control:
         settings = json.loads(control.recv(MAX_REQUEST_BYTES, socket.MSG_PEEK))
         limits, python = Limits(**settings["limits"]), HostPython(**settings["python"])
@@ -101,7 +104,7 @@ def leave_host_root() -> None:
 
 
 def build_root(python: HostPython, limits: Limits) -> None:
-    """Build the sandbox root. Raises OSError."""
+    """Build the root directory of sandboxes. Raises OSError."""
     root = Path(ROOT)
     for name in _EMPTY:
         (root / name).mkdir(parents=True, exist_ok=True)
@@ -135,7 +138,7 @@ def show_usr_apart(empty: list[str]) -> None:
 
 
 def enter_root() -> None:
-    """Link the folders of the sandbox root into the spawner's root, so that both find modules at the same paths."""
+    """Link the folders of the sandboxes' root into the spawner's root, so that both find modules at the same paths."""
     for folder in Path(ROOT).iterdir():
         if not Path("/", folder.name).exists():
             Path("/", folder.name).symlink_to(folder)

@@ -39,7 +39,7 @@ class FileUpdate(WeightTransferUpdateInfo):
     path: str
     """Path of the safetensors file with all weights."""
     digests: dict[str, str]
-    """Name of each weight → its `digest_bytes`, computed by the sender."""
+    """Name of each weight → hash of its bytes (`digest_bytes`), computed by the sender."""
 
 
 class FileTransport(WeightTransferEngine[FileInit, FileUpdate]):
