@@ -6,8 +6,8 @@ The filters of the paper and the leaderboard run over rows in the layout of SWE-
 bench reports reading and filtering separately, in processor time.
 
 The thresholds of `curation/contamination.py` were chosen by the similarities printed here. The tests use other seeds.
-`--check` exits with 1 if fewer than 20,000 rows a second are filtered, or if a threshold does not separate duplicates from
-99 % of the others.
+`--check` exits with 1 if fewer than 20,000 rows a second are filtered. It also does so if a threshold does not separate
+duplicates from 99 % of the others.
 """
 
 import argparse

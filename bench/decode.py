@@ -8,9 +8,10 @@ ones. `generate` decodes all episodes in one batch per turn and processes each h
 prefix cache, in the interpreter named by `--vllm`; without this option its row is missing. Rounds are interleaved; the table
 shows medians.
 
-The arithmetic limit is the time of all multiplications at the speed of a large matrix product, plus the time to read weights,
-keys and values at the speed of a large sum. Both speeds are measured in the same run. `--check` exits with 1 if the engine
-generates less than 5 times as much as `generate`, 1.5 times as much as vLLM, or half of the arithmetic limit.
+The arithmetic limit is the time of all multiplications plus the time to read weights, keys and values. The multiplications run
+at the speed of a large matrix product, the reads at the speed of a large sum. Both speeds are measured in the same run.
+`--check` requires an engine 5 times as fast as `generate`, 1.5 times as fast as vLLM, and half as fast as the limit; otherwise
+it exits with 1.
 """
 
 import argparse

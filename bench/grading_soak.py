@@ -14,8 +14,8 @@ After the death of one of the first three, the grading ends as GRADER_FAILED wit
 retried. A patch can kill the test process itself, so a grading whose test process dies is repeated cold in a new sandbox. A
 second death counts against the patch, so the bench kills at most one test process per grading.
 
-`--check` exits with 1 if a verdict is wrong or missing, if a detail does not name the dead process, or if a kind of process was
-never killed.
+`--check` exits with 1 if a verdict is wrong or missing, or if a detail does not name the dead process. Each kind of process must
+have been killed at least once.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Tokenizer of the tiny base: byte-level BPE for any text, ChatML, 656 tokens.
 
 Words, digits, spaces and operators are split before merging. So a line of code has the same tokens in a file window, in quotes
-and in a heredoc, and a policy of a million parameters can copy it. ` + "/" + ` is one operator, so that a name always precedes
+and in a heredoc. This lets a policy of a million parameters copy it. ` + "/" + ` is one operator, so that a name always precedes
 the text to copy. Each fixed phrase of the scaffold (`PHRASES`) is one token, which keeps turns and prompts short. Other
 prompts work too, with more tokens.
 """

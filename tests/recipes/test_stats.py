@@ -97,7 +97,7 @@ def test_equal_checkpoints_are_noise_and_a_small_shift_of_every_task_is_not():
 
 
 def test_the_tests_agree_with_others_on_a_fixed_table():
-    """Of 30 tasks 9 are gained and 2 lost; both tests see only the signs of single attempts."""
+    """Both tests see only signs of single attempts: 9 of 30 tasks are gained and 2 lost."""
     before, after = [0.0] * 9 + [1.0] * 2 + [1.0] * 19, [1.0] * 9 + [0.0] * 2 + [1.0] * 19
     pairs = PairedRates(before, after, ["one"] * 30)
     assert pairs.p_value_mcnemar == approx(2 * sum(math.comb(11, k) for k in (0, 1, 2)) / 2**11)

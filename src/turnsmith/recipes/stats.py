@@ -88,7 +88,7 @@ def solve(rising: Callable[[float], float], target: float, low: float, high: flo
 
 @dataclass(frozen=True)
 class PairedRates:
-    """What two checkpoints reached on the same tasks. The three are parallel."""
+    """Rates of two checkpoints on the same tasks, in parallel sequences."""
 
     before: Sequence[float]
     """Rate of each task, 0 to 1."""
@@ -99,7 +99,7 @@ class PairedRates:
 
     @cached_property
     def differences(self) -> NDArray[np.float64]:
-        """After minus before, of each task."""
+        """Rate after minus rate before, for each task."""
         return np.subtract(self.after, self.before, dtype=np.float64)
 
     @property
@@ -114,17 +114,17 @@ class PairedRates:
 
     @property
     def flipped_by(self) -> Literal["repository", "task"]:
-        """What is one witness: a repository, or where these are too few for any test, each task for itself."""
+        """Unit of the permutation test: repositories, or tasks if there are fewer than `MIN_CLUSTERS` repositories."""
         return "repository" if len(set(self.clusters)) >= MIN_CLUSTERS else "task"
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
-        """Sum of the differences of each witness."""
+        """Sum of the differences in each unit."""
         return self._sum(self.differences)
 
     @cached_property
     def error(self) -> float:
-        """Standard error of the mean difference over witnesses; of a single one it is not known: NaN."""
+        """Standard error of the mean difference over units; NaN for a single unit."""
         residuals = self._sum(self.differences - self.mean)
         return measure_error(residuals) * len(residuals) / len(self.differences) if len(residuals) > 1 else math.nan
 
@@ -161,7 +161,7 @@ class PairedRates:
 
     @property
     def is_different(self) -> bool:
-        """Is the difference more than noise?"""
+        """Return True if the difference is significant."""
         return self.p_value <= LEVEL
 
     def _sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

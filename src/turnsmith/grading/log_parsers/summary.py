@@ -48,7 +48,7 @@ def parse_lines(log: str, known: Collection[str]) -> Found:
 
 
 def split_message(text: str, known: Collection[str] = ()) -> tuple[str, str]:
-    """`"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`; prefer known ids, then closed brackets."""
+    """Split a summary line at a known id or else a closed bracket: `"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`."""
     cuts = [*(found.span() for found in re.finditer(" - ", text)), (len(text), len(text))]
     for is_it in (known.__contains__, _is_closed):
         for end, start in cuts:
