@@ -94,7 +94,7 @@ class Bar:
             self.bars.update(self.id, note=to_line(note))
 
 
-class Line(Bar):
+class PrintedBar(Bar):
     """Plain line about a piece of work, printed at intervals. Its bar is not drawn, but keeps count and pace."""
 
     def advance(self, num: int = 1, note: str = "") -> None:
@@ -155,7 +155,7 @@ class Lines(Bars):
     @contextmanager
     def work(self, label: str, total: int | None, num_done: int = 0) -> Iterator[Bar]:
         with super().work(label, total, num_done) as bar:
-            line = Line(bar.bars, bar.id)
+            line = PrintedBar(bar.bars, bar.id)
             yield line
             line.end()
 
