@@ -175,7 +175,7 @@ class InProcessEngine:
             self._sample([parts[index][0] for index in complete], hidden[complete])
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
-        """Compute the first pending tokens of each row, as many as `parts` says; return the final hidden state of each row's last."""
+        """Compute the first pending tokens of each row, as many as `parts` says; return the last hidden state of each row."""
         device = self._model.device
         spans = [row.span(count) for row, count in parts]
         layout = BlockLayout(self._store, spans, self._make_parts)
