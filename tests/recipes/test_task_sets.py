@@ -140,8 +140,8 @@ def test_tasks_that_cannot_be_graded_are_set_aside_with_reasons(tmp_path):
     assert re.search(r"log parser 'ward': .*pytest, lines", found.aside["a"].detail)
     assert "'[100%]'" in found.aside["c"].detail
     assert found.remarks() == [
-        "train: 1 of 3 tasks cannot be graded here: nothing reads the logs of ward, e.g. a",
-        "train: 1 of 3 tasks cannot be graded here: an expected test has no id of pytest's, e.g. c",
+        "train: 1 of 3 tasks cannot be graded here: no log parser ward, e.g. a",
+        "train: 1 of 3 tasks cannot be graded here: an expected test has no pytest id, e.g. c",
     ]
 
 

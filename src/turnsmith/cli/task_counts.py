@@ -1,7 +1,7 @@
 """Counts and lengths of streamed tasks, held as frequencies of values."""
 
 from collections import Counter
-from collections.abc import Mapping
+from statistics import median
 
 from turnsmith.git.patches import count_lines
 from turnsmith.types import Task
@@ -35,21 +35,6 @@ class TaskCounts:
     def measure(self) -> dict[str, dict[str, float]]:
         """Return minimum, median and maximum of each length. Needs at least one task."""
         return {
-            name: {"min": min(counted), "median": find_median(counted), "max": max(counted)}
+            name: {"min": min(counted), "median": float(median(counted.elements())), "max": max(counted)}
             for name, counted in self.lengths.items()
         }
-
-
-def find_median(counted: Mapping[int, int]) -> float:
-    """Return the median of numbers, given the frequency of each."""
-    total = sum(counted.values())
-    return (_find_place(counted, (total - 1) // 2) + _find_place(counted, total // 2)) / 2
-
-
-def _find_place(counted: Mapping[int, int], place: int) -> int:
-    """Return the number at a position of the sorted sequence, counted from 0."""
-    for number in sorted(counted):
-        place -= counted[number]
-        if place < 0:
-            return number
-    raise ValueError("no number was counted")

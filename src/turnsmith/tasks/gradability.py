@@ -1,4 +1,4 @@
-"""Tasks that cannot be graded here: each is set aside with its reason, and the others of its set work."""
+"""Detection of tasks that cannot be graded here. They are set aside with a reason; the others of the set remain."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,23 +8,23 @@ from turnsmith.types import PYTEST, Task
 
 
 class SetAside(NamedTuple):
-    """The reason for which a task is set aside."""
+    """Reason why a task is set aside."""
 
     reason: str
-    """Short, to be counted."""
+    """Short reason, for counting."""
     detail: str
-    """The rest of a sentence that begins with the id of the task."""
+    """Rest of a sentence that begins with the task's id."""
 
 
 def find_ungradable(task: Task, parsers: Collection[str]) -> SetAside | None:
-    """Find the reason why the tests of a task cannot be judged; None where they can be."""
+    """Find the reason why a task cannot be graded; None if it can."""
     if task.log_parser not in parsers:
         detail = f"asks for the log parser {task.log_parser!r}: there is {', '.join(parsers)}"
-        return SetAside(f"nothing reads the logs of {task.log_parser}", detail)
+        return SetAside(f"no log parser {task.log_parser}", detail)
     strange = next((test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not names_file(test)), None)
     if task.log_parser == PYTEST and strange is not None:
-        found = f"expects {strange!r}, which is no id of pytest's (file::test)"
-        return SetAside("an expected test has no id of pytest's", f"{found}: name the log_parser of its suite")
+        found = f"expects {strange!r}, which is not a pytest id (file::test)"
+        return SetAside("an expected test has no pytest id", f"{found}: name the log_parser of its suite")
     return None
 
 
@@ -34,7 +34,7 @@ def find_faulty(tasks: Iterable[Task], parsers: Collection[str]) -> dict[str, Se
 
 
 def describe_aside(aside: Mapping[str, SetAside], num: int, fate: str = "cannot be graded here") -> Iterator[str]:
-    """Count the tasks by reason: `2 of 300 tasks cannot be graded here: nothing reads the logs of x, e.g. a-1`."""
+    """Count the tasks by reason: `2 of 300 tasks cannot be graded here: no log parser x, e.g. a-1`."""
     by_reason: dict[str, list[str]] = {}
     for name, (reason, _) in aside.items():
         by_reason.setdefault(reason, []).append(name)

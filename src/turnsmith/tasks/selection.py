@@ -4,24 +4,18 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from turnsmith.errors import UsageError
 from turnsmith.io.files import read_text
+from turnsmith.tasks.predictions import Prediction
 from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
 """Subset name → file. `verified-50` holds the SWE-bench Verified tasks of the paper's intermediate evaluations."""
 
 
-class Named(Protocol):
-    """Object with a task id."""
-
-    @property
-    def instance_id(self) -> str: ...
-
-
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", Task, Prediction)
 
 
 def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit: int | None = None) -> Iterator[N]:
@@ -29,11 +23,8 @@ def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit:
 
     Raises UsageError that names the place if an id is missing.
     """
-    return islice(find_named(rows, place, names) if names else rows, limit)
-
-
-def find_named(rows: Iterable[N], place: object, names: Collection[str]) -> list[N]:
-    """Return rows with these ids, in order. Raises UsageError if one is missing."""
+    if not names:
+        return islice(rows, limit)
     found, example = list[N](), ""
     for row in rows:
         example = example or row.instance_id
@@ -41,7 +32,7 @@ def find_named(rows: Iterable[N], place: object, names: Collection[str]) -> list
     there = {row.instance_id for row in found}
     if missing := [name for name in names if name not in there]:
         raise UsageError(f"{place} has no task {missing[0]!r}: use ids from that file, e.g. {example}")
-    return found
+    return islice(found, limit)
 
 
 def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:

@@ -21,19 +21,19 @@ class TaskSet:
     tasks: list[Task]
     file: Path
     aside: Mapping[str, SetAside] = field(default_factory=dict)
-    """Tasks of the file that cannot be graded, and are not among the others: id → reason."""
+    """Tasks of the file that cannot be graded: id → reason."""
     mended: Sequence[str] = ()
     """Ids of tasks whose texts held lone surrogates."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
     """Recorded ability of each task's audit, by instance id. No agent may see the mutants in it."""
 
     def remarks(self) -> list[str]:
-        """Say what was set aside, a line for each reason, and what was mended."""
+        """List remarks on tasks that were set aside, one per reason, and on replaced characters."""
         lines = [*describe_aside(self.aside, len(self.ids())), *([describe_mended(self.mended)] if self.mended else [])]
         return [f"{self.name}: {line}" for line in lines]
 
     def ids(self) -> list[str]:
-        """List the ids of all tasks, those set aside among them."""
+        """List the ids of all tasks, including those set aside."""
         return [*(task.instance_id for task in self.tasks), *self.aside]
 
     def list_trees(self) -> list[TaskTree]:
@@ -41,25 +41,25 @@ class TaskSet:
         return [TaskTree(task, layer_paths(task, self.file)) for task in self.tasks]
 
     def list_abilities(self) -> list[Ability | None]:
-        """List the ability of each task's audit; None if it is not on record."""
+        """List the recorded ability of each task's audit, or None."""
         return [self.abilities.get(task.instance_id) for task in self.tasks]
 
 
 def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
-    """Nothing that is trained on is evaluated on, or meant for it. Raises UsageError that names such tasks."""
+    """Raise UsageError if training tasks are held-out tasks, or are in an evaluation set."""
     if held_out := [task.instance_id for task in train.tasks if task.meta.get("split") == "heldout"]:
-        what = f"{len(held_out)} held-out tasks, e.g. {held_out[0]}"
-        raise UsageError(f"train_tasks holds {what}: those are for evaluation alone")
+        found = f"{len(held_out)} held-out tasks, e.g. {held_out[0]}"
+        raise UsageError(f"train_tasks holds {found}: remove them, since they are for evaluation only")
     for other in others:
         if shared := find_shared(train.tasks, other.tasks):
             evaluated, trained = shared[0]
-            what = "the same id" if evaluated == trained else "the same repository and gold patch"
+            same = "the same id" if evaluated == trained else "the same repository and gold patch"
             shares = f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks"
-            raise UsageError(f"{shares}, e.g. {evaluated} is trained on as {trained} ({what}): remove them from one")
+            raise UsageError(f"{shares}, e.g. {evaluated} is trained on as {trained} ({same}): remove them from one")
 
 
 def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str, str]]:
-    """Ids of tasks that are among the others, and by which id they are trained on: by the id itself, or by content."""
+    """Find evaluation tasks with the id or the content of a training task; return pairs of evaluation and training ids."""
     ids = {task.instance_id for task in train}
     contents = {digest_content(task): task.instance_id for task in train if digest_content(task)}
     same = {task.instance_id: contents.get(digest_content(task), "") for task in other}
@@ -67,15 +67,18 @@ def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str,
 
 
 def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskSetConfig | None = None) -> TaskSet:
-    """Read a task set, or what is wanted of it, from disk; tasks that cannot be graded are set aside.
+    """Read a task set from disk and set aside tasks that cannot be graded with these log parsers.
 
-    `parsers` are the names of the log parsers at hand.
-    Raises UsageError where a file, layer or id is missing, where a task wanted by its id cannot be graded, or where none can.
+    Raises UsageError if a file, layer or id is missing, or if no task, or a task wanted by id, can be graded.
     """
     file = find_task_file(path)
     chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)))
     aside, names = find_faulty(chosen, parsers), {task.instance_id for task in chosen}
-    tasks = [_place_environment(task, file) for task in chosen if task.instance_id not in aside]
+    tasks = [
+        task.model_copy(update={"environment": environment_path(task, file)}) if task.environment else task
+        for task in chosen
+        if task.instance_id not in aside
+    ]
     task_set = TaskSet(name, tasks, file, aside, [name for name in find_mended(path) if name in names])
     refuse_aside(task_set, wanted.tasks if wanted else ())
     if not tasks:
@@ -85,26 +88,18 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
 
 
 def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
-    """Raise UsageError where a task of these ids was set aside."""
+    """Raise UsageError if a task of these ids was set aside."""
     if name := next((name for name in names if name in task_set.aside), None):
         raise UsageError(f"{task_set.file}: {name} {task_set.aside[name].detail}")
 
 
 def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:
-    """Choose the tasks of a file that a configuration wants. Raises UsageError where an id is not there."""
-    tasks = read_subset(path, wanted)
-    return list(choose(tasks, _name_place(path, wanted), wanted.tasks, wanted.limit))
+    """Choose the tasks of a file that a configuration selects. Raises UsageError if an id is missing."""
+    place = f"the subset {wanted.subset} of {path}" if wanted.subset else path
+    return list(choose(read_subset(path, wanted), place, wanted.tasks, wanted.limit))
 
 
 def read_subset(path: Path, wanted: TaskSetConfig) -> list[Task]:
+    """Read the tasks of a file, or of the subset that a configuration names. Raises UsageError."""
     tasks = load_tasks(path)
     return select_subset(tasks, wanted.subset) if wanted.subset else tasks
-
-
-def _name_place(path: Path, wanted: TaskSetConfig) -> str:
-    return f"the subset {wanted.subset} of {path}" if wanted.subset else str(path)
-
-
-def _place_environment(task: Task, file: Path) -> Task:
-    """With the absolute path of its environment, where it has one."""
-    return task.model_copy(update={"environment": environment_path(task, file)}) if task.environment else task
