@@ -44,7 +44,7 @@ class LossTokens:
         )
 
     def to(self, device: torch.device) -> "LossTokens":
-        """Move all tensors to a device."""
+        """Return a copy with all tensors on a device."""
         columns: dict[str, Any] = {name: c.to(device) for name, c in vars(self).items() if isinstance(c, Tensor)}
         return replace(self, **columns)
 

@@ -53,7 +53,7 @@ def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
 
 
 def find_choice(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> ChatConfig | None:
-    """Return the settings closest to `chat` with which the chat template works; None if there are none."""
+    """Return the settings closest to `chat` with which the chat template can be used; None if there are none."""
     templates = sorted(OWN, key=lambda way: way != chat.template) if chat.template in OWN else [chat.template]
     for template in templates:
         for system_prompt in ("system-message", "first-user-message"):

@@ -1,7 +1,7 @@
 """Audits of resolved patches before they are rewarded, and metrics of suspicious patches.
 
-Contact metrics count patches that touch files of the tests or try to influence the grader. They are shown to people and never
-used as a reward.
+Contact metrics count patches that touch files of the tests or try to influence the grader. The metrics are shown to people
+and never used as a reward.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Inspector:
     """Audit by task id and patch; identical patches share an audit."""
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
-        """Set the alarm if an existing trajectory failed its audit."""
+        """Turn the alarm on if one of the trajectories failed its audit."""
         self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
@@ -60,7 +60,7 @@ class Inspector:
         return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=tampered), detail=audit.reason)
 
     def is_overdue(self, trajectory: Trajectory) -> bool:
-        """Return True if the alarm is on and the trajectory was rewarded without an audit."""
+        """Return True if a patch failed its audit and this trajectory was rewarded without an audit."""
         grade = trajectory.grade
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 
@@ -76,7 +76,7 @@ class Inspector:
 
 
 def list_audits(trajectories: Iterable[Trajectory]) -> list[Audit]:
-    """List the audits of those trajectories that have one."""
+    """List the audits of all trajectories that have an audit."""
     return [t.grade.audit for t in trajectories if t.grade and t.grade.audit]
 
 

@@ -12,13 +12,13 @@ from turnsmith.types import OUTCOMES, Link, OtherPrompt, Provenance, Trajectory
 
 
 def prove(trajectory: Trajectory) -> Provenance:
-    """Return the provenance of a sample that trains all turns of a trajectory: one link per turn."""
+    """Return the provenance of a sample with all turns of a trajectory in the loss: one link (digest) per turn."""
     turns = trajectory.turns
     return Provenance(tuple(Link(turn.start, turn.end, turn.policy_version, turn.digest) for turn in turns))
 
 
 def prove_with_prompt(prompt: np.ndarray, trajectory: Trajectory, trains: Sequence[bool]) -> Provenance:
-    """Return the provenance of a sample with another first prompt (int32) than sampled; `trains` marks the turns in the loss."""
+    """Return the provenance of a sample whose first prompt (int32) was replaced; `trains` marks the turns in the loss."""
     shift = len(prompt) - trajectory.prompt_tokens
     links = (
         replace(link, start=link.start + shift, end=link.end + shift, trains=is_trained)

@@ -56,7 +56,7 @@ def find_failing(report: SuiteReport, known_failures: Collection[str]) -> list[s
 
 
 def render(num_failing: int, lines: Sequence[str]) -> str:
-    """Join a headline with the number of failing tests, and the lines of an issue."""
+    """Return the text of an issue: a headline with the number of failing tests, then the lines."""
     headline = "One test fails:" if num_failing == 1 else f"{num_failing} tests fail:"
     return "\n".join([headline, "", *lines]) + "\n"
 
@@ -79,5 +79,5 @@ def shorten(message: str) -> str:
 
 
 async def keep_template(task: Task) -> str:
-    """Return the template issue unchanged."""
+    """Return the task's issue from the template, unchanged."""
     return task.problem_statement

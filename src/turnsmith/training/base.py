@@ -50,7 +50,7 @@ class Trainer(Protocol):
         """Return the current weights for an engine to load."""
 
     async def save(self, directory: Path) -> None:
-        """Write a checkpoint from which `load` resumes exactly. It is also a Hugging Face model directory. Raises UsageError."""
+        """Write a checkpoint, from which `load` resumes exactly, as a Hugging Face model directory. Raises UsageError."""
 
     async def load(self, directory: Path) -> None:
         """Load weights, optimizer, learning-rate schedule and counters from a checkpoint of `save`. Raises UsageError."""

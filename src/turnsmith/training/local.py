@@ -48,7 +48,7 @@ class LocalTrainer:
         self.optimizer = make_optimizer(model, config)
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
-        """Make one optimizer step. Other tasks of the event loop run before the step, which can only be cancelled then."""
+        """Make one optimizer step. Other tasks of the event loop run before the step; it can only be cancelled then."""
         await asyncio.sleep(0)
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)

@@ -34,7 +34,7 @@ def plan_cache(config: RunConfig, directory: Path) -> int:
 
 
 def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
-    """Estimate two numbers of bytes: the weights; gradients, optimizer moments and activations of the largest micro-batch."""
+    """Estimate the bytes of the weights, and of training: gradients, moments and activations of the largest micro-batch."""
     dtype, num_parameters, parts = getattr(torch, config.model.dtype), count_parameters(model), trained(config)
     casts = dtype.itemsize if dtype != torch.float32 else 0
     weights = (MASTER_BYTES + casts) * num_parameters

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 LEAK = 0.01
-"""Fraction of tokens assumed to be unfiltered, so that one token moved over a filter's edge by rounding is no counter-proof."""
+"""Fraction of tokens assumed to be unfiltered, so that a token that rounding moves out of a filter does not exclude it."""
 MAX_RANK = 1_024
 """Number of most likely tokens that are sorted; a top-p set beyond them is approximated."""
 
@@ -86,7 +86,7 @@ def of_top_k(sampled: Sampled, k: float) -> Tensor:
 
 
 def of_top_p(sampled: Sampled, top_p: float) -> Tensor:
-    """Return the log-likelihood ratios of top-p, which keeps the smallest set of most likely tokens with probability `top_p`."""
+    """Return the log-likelihood ratios of top-p, which keeps the fewest most likely tokens of total probability `top_p`."""
     ends = (sampled.cumulated < top_p).sum(-1, keepdim=True).clamp(max=sampled.falling.size(1) - 1)
     return of_filter(sampled.share_above < top_p, sampled.cumulated.gather(1, ends)[:, 0].clamp(min=top_p))
 

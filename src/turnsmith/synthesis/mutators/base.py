@@ -53,7 +53,7 @@ class Mutation:
 
     @property
     def hash8(self) -> str:
-        """Return eight hexadecimal digits that identify the mutation among all of its module."""
+        """Return eight hexadecimal digits that identify the mutation among all mutations of its module."""
         return hashlib.sha256(f"{self.function} {self.edit}".encode()).hexdigest()[:8]
 
 
