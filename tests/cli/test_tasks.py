@@ -6,7 +6,7 @@ import pytest
 
 from support.machine.podman_engine import IMAGE, find_podman
 from turnsmith.cli.qualifying import print_records
-from turnsmith.cli.task_counts import TaskCounts
+from turnsmith.cli.tasks import TaskCounts
 from turnsmith.qualification.record import Qualification, Verdict
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.types import Ability

@@ -109,26 +109,17 @@ def mine(
     from turnsmith.synthesis.mining.mining import MiningJob, Search, mine_tasks
 
     check_wishes(python, test_command, log_parser)
+    bounds, wishes = Bounds(max_files, max_lines), Wishes(python, tuple(install or []))
+    commands = ((test_command, log_parser),) if test_command else COMMANDS
     search = Search(
-        revision,
-        Bounds(max_files, max_lines),
-        Wishes(python, tuple(install or [])),
-        ((test_command, log_parser),) if test_command else COMMANDS,
-        num,
-        limit,
-        timeout_s=timeout_s,
-        num_workers=count_workers(workers),
+        revision, bounds, wishes, commands, num, limit, timeout_s=timeout_s, num_workers=count_workers(workers)
     )
-    history, threads = open_history(repository, name), read_export(issues) if issues else {}
-    folder, config = out.resolve(), configure_sandbox(sandbox)
+    history, threads, folder = open_history(repository, name), read_export(issues) if issues else {}, out.resolve()
     mining = MiningJob(history, folder, search, threads, TreeStore(folder))
     with resumable():
-        tasks, reasons = work_in_sandboxes(config, partial(mine_tasks, mining))
-    answer(
-        {"folder": str(out), "num_tasks": len(tasks), "num_commits": reasons.total(), "reasons": reasons},
-        lambda: show_mined(out, tasks, reasons),
-        as_json=as_json,
-    )
+        tasks, reasons = work_in_sandboxes(configure_sandbox(sandbox), partial(mine_tasks, mining))
+    data = {"folder": str(out), "num_tasks": len(tasks), "num_commits": reasons.total(), "reasons": reasons}
+    answer(data, lambda: show_mined(out, tasks, reasons), as_json=as_json)
     if not tasks:
         raise UsageError(
             f"no commit of {repository} makes a task: see the table, and {out}/mining.jsonl for each commit"

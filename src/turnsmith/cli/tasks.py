@@ -1,19 +1,21 @@
 """`tasks check` and `tasks stats`, and functions that open task files for other commands."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sized
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import typer
 
 from turnsmith.cli.options import Chosen, Json, Limit, TaskPath, answer, takes_sandbox, work_in_sandboxes
-from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.curation.rows import count_rows
 from turnsmith.errors import SandboxError, UsageError
+from turnsmith.git.patches import count_lines
 from turnsmith.sandboxes.names import load_provider
 from turnsmith.tasks.characters import describe_mended
 from turnsmith.tasks.dataset import find_mended, find_task_file, load_tasks, stream_tasks
@@ -121,10 +123,43 @@ def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
     answer({"num_tasks": counted_up.num_tasks, "counts": counts, "lengths": lengths}, show, as_json=as_json)
 
 
-def count_up(path: Path, limit: int | None) -> TaskCounts:
+def count_up(path: Path, limit: int | None) -> "TaskCounts":
     """Count the first tasks of a file, with visible progress."""
     counted_up, total = TaskCounts(), count_rows(find_task_file(path), limit)
     with watching() as progress:
         for task in follow(islice(stream_tasks(path), limit), progress, f"counting {path.name}", total):
             counted_up.add(task)
     return counted_up
+
+
+class TaskCounts:
+    """Accumulator of the counts that `tasks stats` prints."""
+
+    def __init__(self) -> None:
+        self.num_tasks = 0
+        self.counts = {name: Counter[str]() for name in ("repo", "family", "kind")}
+        self.lengths = {
+            name: Counter[int]() for name in ("issue characters", "changed lines", "failing tests", "passing tests")
+        }
+
+    def add(self, task: Task) -> None:
+        """Count one task."""
+        self.num_tasks += 1
+        family, kind = (str(task.meta.get(name, "unknown")) for name in ("family", "kind"))
+        for counter, value in zip(self.counts.values(), (task.repo, family, kind), strict=True):
+            counter[value] += 1
+        lengths = (
+            len(task.problem_statement),
+            count_lines(task.patch),
+            len(task.FAIL_TO_PASS),
+            len(task.PASS_TO_PASS),
+        )
+        for counted, length in zip(self.lengths.values(), lengths, strict=True):
+            counted[length] += 1
+
+    def measure(self) -> dict[str, dict[str, float]]:
+        """Return minimum, median and maximum of each length. Needs at least one task."""
+        return {
+            name: {"min": min(counted), "median": float(median(counted.elements())), "max": max(counted)}
+            for name, counted in self.lengths.items()
+        }
