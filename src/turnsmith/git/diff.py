@@ -1,6 +1,6 @@
 """Differences between two stacks of directories, printed as git prints them.
 
-The host's git runs in an empty repository of its own, so no foreign configuration, attribute, hook or filter applies. The
+The host's git runs in an empty temporary repository, so no foreign configuration, attribute, hook or filter applies. The
 sandbox's git is never used.
 """
 

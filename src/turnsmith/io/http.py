@@ -84,7 +84,7 @@ def send(
     body: bytes | None = None,
     timeout_s: float | None = None,
 ) -> Answer:
-    """Send one request. Raises Unanswered if there is no answer, or only that the server is busy.
+    """Send one request. Raises Unanswered if there is no answer, or if the server is busy.
 
     `secret` is the `Authorization` header; redirects to other servers do not receive it.
     """

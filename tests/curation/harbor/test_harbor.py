@@ -103,7 +103,7 @@ async def test_hidden_tests_are_applied_first(provider, directory, tmp_path):
 
 async def test_nothing_is_written_over_and_only_what_its_scripts_can_judge_is_written(directory, tmp_path):
     task, folder = directory
-    with pytest.raises(UsageError, match="nothing is written over"):
+    with pytest.raises(UsageError, match="nothing is overwritten"):
         write_directory(TaskTree(task, ()), None, folder.parent)
     shutil.rmtree(folder)
     with pytest.raises(UsageError, match="needs the folder environments/x, which a Harbor directory does not hold"):

@@ -1,7 +1,7 @@
-"""Writing a task as a Harbor directory: image or tree, issue, hidden tests, gold patch, and the record of its qualification.
+"""Export of a task as a Harbor directory: image or tree, issue, hidden tests, gold patch, qualification record.
 
-The tests are run by the task's own command, with a plugin that says how each ended. It runs beside the code under test, which can
-forge it; what Turnsmith itself pays for is sealed.
+The task's test command runs with a plugin that records the status of each test. The code under test can forge these
+records, unlike those of Turnsmith's grader.
 """
 
 import json
@@ -30,7 +30,7 @@ TIMEOUT_S = 1800.0
 
 
 def write_directory(tree: TaskTree, record: Qualification | None, out: Path) -> Path:
-    """Write `out/<instance_id>`; returns it. Raises UsageError where it is there, or the task cannot be written."""
+    """Write `out/<instance_id>` and return it. Raises UsageError if it exists, or the task cannot be exported."""
     task = tree.task
     refuse_unwritable(task)
     folder = out / to_folder_name(task.instance_id.replace("/", "_"))
@@ -41,26 +41,26 @@ def write_directory(tree: TaskTree, record: Qualification | None, out: Path) -> 
 
 
 def refuse_unwritable(task: Task) -> None:
-    """Raises UsageError where a directory could not run the tests of a task, or would judge them otherwise than we do."""
+    """Raise UsageError if a Harbor directory could not run a task's tests, or would grade them in another way."""
     if task.log_parser != PYTEST:
         raise UsageError(
-            f"the tests of {task.instance_id} are read by {task.log_parser}: "
-            "only suites of pytest can be written as Harbor directories"
+            f"the tests of {task.instance_id} need the log parser {task.log_parser}: "
+            "leave it out, since Harbor directories support only pytest"
         )
     if task.status_rules not in COUNTED:
         raise UsageError(
-            f"{task.instance_id} is judged by the rules {task.status_rules}, which a Harbor directory does not know: "
-            f"only tasks of the rules {' and '.join(COUNTED)} can be written"
+            f"{task.instance_id} has the status rules {task.status_rules}: "
+            f"leave it out, since Harbor directories support only {' and '.join(COUNTED)}"
         )
     if task.environment:
         raise UsageError(
-            f"{task.instance_id} needs the folder {task.environment}, which a Harbor directory does not hold: "
-            "only tasks of images, and those without an environment of their own, can be written"
+            f"{task.instance_id} needs the environment {task.environment}: "
+            "leave it out, since Harbor directories contain no environment"
         )
 
 
 def render_files(task: Task, record: Qualification | None) -> dict[str, str]:
-    """Path in the directory → text, of all but the tree."""
+    """Return the text of each file outside the tree, by its path in the directory."""
     tests = {"tests/test.patch": task.test_patch} if task.test_patch else {}
     return tests | {
         TASK_FILE: render_settings(task, record),
@@ -76,7 +76,7 @@ def render_files(task: Task, record: Qualification | None) -> dict[str, str]:
 
 
 def render_settings(task: Task, record: Qualification | None) -> str:
-    """task.toml; the record of the qualification, without the secret mutants of its audit, stands under [metadata]."""
+    """Render task.toml, with the qualification record under [metadata], but without the secret mutants of its audit."""
     import tomli_w
 
     facts: dict[str, Any] = {"repo": task.repo, "base_commit": task.base_commit, "created_by": task.created_by}
@@ -95,7 +95,7 @@ def render_settings(task: Task, record: Qualification | None) -> str:
 
 
 def render_dockerfile(task: Task) -> str:
-    """The task's image and its set-up, or a Python with git, pytest and the tree."""
+    """Render a Dockerfile: the task's image and set-up, or a Python image with git, pytest and the tree."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     install = "apt-get update && apt-get install --yes --no-install-recommends git"
     base = [f"FROM {task.image}"] if task.image else [f"FROM python:{python}-slim", f"RUN {install}"]
@@ -106,7 +106,7 @@ def render_dockerfile(task: Task) -> str:
 
 
 def render_test(task: Task) -> str:
-    """tests/test.sh: the template with the task's place, command and variables."""
+    """Render tests/test.sh from the template: working directory, variables, command."""
     files = task.test_files or find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     variables = " ".join(f"{name}={quote(value)}" for name, value in TEST_ENV.items())
     command = f"{task.test_command} {' '.join(map(quote, files))}"

@@ -1,4 +1,4 @@
-"""Are all expected tests as they must be? Arguments: the task, the statuses, the exit code of the run. Exit code 0 if so."""
+"""Judge of a test run. Arguments: task file, statuses file, exit code of the run. Exit code 0 if the task is resolved."""
 
 import json
 import sys
@@ -8,11 +8,11 @@ COUNTED = {
     "strict": ({"passed"}, {"passed"}),
     "swe-bench": ({"passed", "xfailed"}, {"passed", "xfailed", "skipped"}),
 }
-"""By status rules, statuses that count for FAIL_TO_PASS and for PASS_TO_PASS; tasks of other rules are not written."""
+"""Status rules → statuses that count as passed for FAIL_TO_PASS and for PASS_TO_PASS."""
 
 
 def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  # noqa: UP006
-    """Expected tests that are not as they must be; an id that was cut at a blank stands for all that it may have been."""
+    """List the expected tests without the required status. An id that was cut at a blank stands for all matching tests."""
     fixed, maintained = COUNTED[task["status_rules"]]
     clean = task["meta"].get("clean_statuses", {})
     lists = ((task["FAIL_TO_PASS"], fixed), (task["PASS_TO_PASS"], maintained))
@@ -25,21 +25,21 @@ def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  #
 
 
 def find(test: str, statuses: Dict[str, str]) -> "set[str]":  # noqa: UP006
-    """The statuses of all tests that an id may mean."""
+    """Return the statuses of all tests that an id may stand for."""
     if test in statuses or "[" not in test or test.endswith("]"):
         return {statuses[test]} if test in statuses else set()
     return {status for name, status in statuses.items() if name.startswith(test)}
 
 
 def main() -> None:
-    """Judge, and say what is broken."""
+    """Exit with a message that names the broken tests, or with code 0."""
     with open(sys.argv[1]) as file:  # noqa: PTH123
         task = json.load(file)
     try:
         with open(sys.argv[2]) as file:  # noqa: PTH123
             statuses = json.load(file)
     except (OSError, ValueError):
-        sys.exit("the tests did not come to their end")
+        sys.exit("the tests did not finish")
     broken = find_broken(task, statuses)
     failed = any(status in ("failed", "error") for status in statuses.values())
     if broken or failed != (sys.argv[3] != "0"):

@@ -1,4 +1,4 @@
-"""Loaded by pytest, from 3.10 on: writes how each test ended, the worst of its phases, to the file TURNSMITH_STATUSES."""
+"""Plugin for pytest 3.10 or newer: writes the worst status of each test to the file TURNSMITH_STATUSES."""
 
 import json
 import os
@@ -9,20 +9,20 @@ STATUSES: Dict[str, str] = {}  # noqa: UP006
 
 
 def pytest_collectreport(report: Any) -> None:
-    """A file that cannot be read is an error."""
+    """Record a file that cannot be collected as an error."""
     if report.failed:
         STATUSES[report.nodeid] = "error"
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Each phase that says something: the call, and whatever did not pass."""
+    """Record the status of a call, and of any other phase that did not pass."""
     if report.when == "call" or not report.passed:
         before = STATUSES.get(report.nodeid, "passed")
         STATUSES[report.nodeid] = max(before, read_status(report), key=ORDER.index)
 
 
 def read_status(report: Any) -> str:
-    """The word for one phase."""
+    """Return the status of one phase."""
     if report.failed:
         return "failed" if report.when == "call" else "error"
     if report.skipped:
@@ -31,6 +31,6 @@ def read_status(report: Any) -> str:
 
 
 def pytest_unconfigure() -> None:
-    """Pytest came to its end."""
+    """Write the statuses at the end of the run."""
     with open(os.environ["TURNSMITH_STATUSES"], "w") as file:  # noqa: PTH123
         json.dump(STATUSES, file)

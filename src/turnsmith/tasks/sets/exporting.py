@@ -18,7 +18,7 @@ CORE = ("repo", "instance_id", "base_commit", "patch", "test_patch", "problem_st
 def export_tasks(tasks: Iterable[Task], source: PublicSet, out: Path) -> Iterator[Task]:
     """Write each task in the data set's format, then yield it. Raises UsageError."""
     if (out / ROWS_NAME).exists():
-        raise UsageError(f"{out / ROWS_NAME} exists: give another --out, nothing is written over")
+        raise UsageError(f"{out / ROWS_NAME} exists: give another --out, since nothing is overwritten")
     make_folder(out)
     for task in tasks:
         row = make_row(task, source)

@@ -85,7 +85,7 @@ def identify(row: Row) -> str:
 
 
 def read_own(text: str, row: Row) -> Task:
-    """Restore an exported task, whose tree lies in the directory. Raises Refused."""
+    """Restore an exported task, whose tree is in the directory. Raises Refused."""
     try:
         columns = json.loads(text)
         layers = [] if columns["image"] else [str(Path(row["place"]) / TREE)]
@@ -166,7 +166,7 @@ def write_folder(row: dict[str, Any], out: Path) -> None:
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write files into a new folder; scripts become executable. Raises UsageError if it exists."""
     if folder.exists():
-        raise UsageError(f"{folder} exists: give another --out, nothing is written over")
+        raise UsageError(f"{folder} exists: give another --out, since nothing is overwritten")
     for path, text in files.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)

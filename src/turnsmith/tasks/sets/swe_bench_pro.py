@@ -81,7 +81,7 @@ def make_command(row: Row) -> str:
 
 
 def add_scripts(row: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Add the scripts that lie beside the row's file."""
+    """Add the scripts beside the row's file."""
     place = folder / "run_scripts" / to_folder_name(Path(str(row.get("instance_id"))).name)
     found = {column: place / file for column, file in SCRIPTS.items() if column not in row and (place / file).is_file()}
     return row | {column: file.read_text(encoding="utf-8") for column, file in found.items()}

@@ -121,7 +121,7 @@ def write_folder(row: dict[str, Any], out: Path) -> None:
 
     folder = out / "tasks" / to_folder_name(row["instance_id"])
     if folder.exists():
-        raise UsageError(f"{folder} exists: give another --out, nothing is written over")
+        raise UsageError(f"{folder} exists: give another --out, since nothing is overwritten")
     folder.mkdir(parents=True)
     lists = {name: row[name] for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
     (folder / TESTS).write_text(json.dumps(lists, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
