@@ -101,15 +101,15 @@ async def test_hidden_tests_are_applied_first(provider, directory, tmp_path):
     assert reward == "0" and "tests/test_no.py::test_no" in output
 
 
-async def test_nothing_is_written_over_and_only_what_its_scripts_can_judge_is_written(directory, tmp_path):
+async def test_existing_folders_and_tasks_that_harbor_cannot_grade_are_refused(directory, tmp_path):
     task, folder = directory
     with pytest.raises(UsageError, match="nothing is overwritten"):
         write_directory(TaskTree(task, ()), None, folder.parent)
     shutil.rmtree(folder)
-    with pytest.raises(UsageError, match="needs the folder environments/x, which a Harbor directory does not hold"):
+    with pytest.raises(UsageError, match=r"environments/x.*leave it out"):
         write_directory(TaskTree(task.model_copy(update={"environment": "environments/x"}), ()), None, folder.parent)
-    with pytest.raises(UsageError, match="are read by django: only suites of pytest"):
+    with pytest.raises(UsageError, match=r"django.*only pytest"):
         write_directory(TaskTree(task.model_copy(update={"log_parser": "django"}), ()), None, folder.parent)
-    with pytest.raises(UsageError, match="judged by the rules r2e-gym, which a Harbor directory does not know"):
+    with pytest.raises(UsageError, match=r"r2e-gym.*leave it out"):
         write_directory(TaskTree(task.model_copy(update={"status_rules": "r2e-gym"}), ()), None, folder.parent)
     assert not folder.exists()
