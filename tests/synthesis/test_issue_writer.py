@@ -7,7 +7,7 @@ import pytest
 
 from turnsmith.engines.endpoint.ask import ChatEndpoint
 from turnsmith.errors import EngineError, UsageError
-from turnsmith.synthesis.issue_writer import EndpointWriter, read_issue_prompt
+from turnsmith.synthesis.issues import EndpointWriter, read_issue_prompt
 from turnsmith.types import Task
 
 TASK = Task(

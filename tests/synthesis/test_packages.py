@@ -15,6 +15,7 @@ from turnsmith.errors import UsageError
 from turnsmith.git.one_commit import EXECUTABLE, TreeFile
 from turnsmith.grading.grading import Grader
 from turnsmith.grading.testing import Suite
+from turnsmith.synthesis.bugs import spread
 from turnsmith.synthesis.mutators import FAMILIES, find_mutations
 from turnsmith.synthesis.packages import (
     find_modules,
@@ -22,7 +23,6 @@ from turnsmith.synthesis.packages import (
     find_steady_suite,
     find_suite,
     make_package_tasks,
-    spread,
 )
 from turnsmith.synthesis.repositories import to_tree, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source, read_archive
@@ -238,12 +238,12 @@ def test_archives_yield_only_regular_files_inside_the_tree():
 def test_spread_alternates_families_and_files():
     source = inspect.getsource(textwrap)
     bugs = {"a.py": find_mutations(source), "b.py": find_mutations(source), "empty.py": []}
-    drawn = list(spread(bugs, random.Random(0)))
+    drawn = list(spread(bugs, random.Random(0), FAMILIES))
     assert len(drawn) == 2 * len(find_mutations(source))
-    assert {mutation.family for _, mutation in drawn[: len(FAMILIES)]} == set(FAMILIES)
-    operators = [path for path, mutation in drawn if mutation.family == "operator"]
+    assert {bug.family for bug in drawn[: len(FAMILIES)]} == set(FAMILIES)
+    operators = [bug.mutations[0][0] for bug in drawn if bug.family == "operator"]
     assert {operators[0], operators[1]} == {"a.py", "b.py"}
-    assert drawn == list(spread(bugs, random.Random(0)))
+    assert drawn == list(spread(bugs, random.Random(0), FAMILIES))
 
 
 def test_slow_tests_are_found_in_the_log():

@@ -146,8 +146,7 @@ def choose_writer(url: str | None, prompt: Path | None, model: str | None) -> "I
     """Choose the writer of issues: a template or an endpoint. Raises UsageError if the endpoint is incomplete or wrong."""
     from turnsmith.curation.score_file import find_key
     from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url
-    from turnsmith.synthesis.issue_writer import EndpointWriter, read_issue_prompt
-    from turnsmith.synthesis.issues import keep_template
+    from turnsmith.synthesis.issues import EndpointWriter, keep_template, read_issue_prompt
 
     if url and prompt and model:
         return EndpointWriter(ChatEndpoint(check_url(url), model, find_key()), read_issue_prompt(prompt))

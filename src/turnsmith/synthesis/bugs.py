@@ -1,8 +1,8 @@
 """Bugs in a source tree. A bug is one mutation, or two mutations that the tests detected separately."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, zip_longest
@@ -45,10 +45,8 @@ class Bug:
     def changes(self) -> dict[str, tuple[str, str]]:
         """Map the path of each changed file to its texts (without bug, with bug)."""
         paths = {path: mutation.source for path, mutation in self.mutations}
-        return {path: (source, self._apply(path, source)) for path, source in paths.items()}
-
-    def _apply(self, path: str, source: str) -> str:
-        return apply_edits(source, [mutation.edit for where, mutation in self.mutations if where == path])
+        edits = {path: [mutation.edit for where, mutation in self.mutations if where == path] for path in paths}
+        return {path: (source, apply_edits(source, edits[path])) for path, source in paths.items()}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -61,21 +59,23 @@ class Bug:
         return {"family": self.family, **parts[0], "mutator": self.mutator, **more}
 
 
-def spread(found: Mapping[str, Sequence[Mutation]], rng: Random) -> Iterator[Bug]:
-    """Yield each mutation as a bug. The order alternates between mutators, and for each mutator between files."""
-    queues: dict[str, list[tuple[float, Bug]]] = {}
+def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Collection[str] = ()) -> Iterator[Bug]:
+    """Yield each mutation as a bug. The order alternates between mutators, and for each mutator between files.
+
+    With `families`, it alternates between these instead, and mutations with equal edits are not merged.
+    """
+    queues = defaultdict[str, list[tuple[float, Bug]]](list)
     for path, mutations in found.items():
         turns, seen = Counter[str](), set[tuple[int, int, bytes]]()
         for mutation in rng.sample(mutations, len(mutations)):
-            edit = mutation.edit
-            if (same := (edit.start, edit.end, edit.text)) in seen:
+            edit, kind = mutation.edit, mutation.family if families else mutation.name
+            if not families and (edit.start, edit.end, edit.text) in seen:
                 continue
-            seen.add(same)
-            place = turns[mutation.name] + rng.random()
-            queues.setdefault(mutation.name, []).append((place, Bug(((path, mutation),))))
-            turns[mutation.name] += 1
-    for entries in zip_longest(*(sorted(queues[name], key=itemgetter(0)) for name in sorted(queues))):
-        yield from (bug for entry in entries if entry for bug in entry[1:])
+            seen.add((edit.start, edit.end, edit.text))
+            queues[kind].append((turns[kind] + rng.random(), Bug(((path, mutation),))))
+            turns[kind] += 1
+    for entries in zip_longest(*(sorted(queues[kind], key=itemgetter(0)) for kind in families or sorted(queues))):
+        yield from (entry[1] for entry in entries if entry)
 
 
 def combine(bugs: Sequence[Bug], rng: Random) -> Iterator[Bug]:

@@ -2,13 +2,21 @@
 
 `write_issue` writes issues of practice tasks, more or less vague. `describe_failures` writes issues of packages, in which one
 bug may fail many tests.
+`EndpointWriter` asks a language model.
 """
 
+import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
 
+from turnsmith.engines.endpoint.ask import ChatEndpoint
+from turnsmith.errors import UsageError
 from turnsmith.grading.testing import SuiteReport, find_test_files
+from turnsmith.io.files import read_text
 from turnsmith.types import Task
 
 IssueWriter = Callable[[Task], Awaitable[str]]
@@ -27,9 +35,7 @@ def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collec
     test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
     """
     failing = find_failing(report, known_failures)
-    lines = [f"{test}: {shorten(report.results[test].message)}".removesuffix(": ") for test in failing]
-    if vagueness > 1 / 3:
-        lines = failing
+    lines = failing if vagueness > 1 / 3 else [_name(test, report) for test in failing]
     if vagueness > 2 / 3:
         lines = list(find_test_files(failing))
     more = [f"and {len(lines) - MAX_NAMED} more"] if len(lines) > MAX_NAMED else []
@@ -62,22 +68,47 @@ def render(num_failing: int, lines: Sequence[str]) -> str:
 
 
 def _describe(report: SuiteReport, tests: list[str]) -> str:
-    name, message = cut(tests[0]), shorten(report.results[tests[0]].message)
     more = f" (and {len(tests) - 1} more of this function)" if len(tests) > 1 else ""
-    return f"{name}: {message}".removesuffix(": ") + more
+    return _name(tests[0], report, MAX_ID_CHARACTERS) + more
 
 
-def cut(test: str) -> str:
-    """Shorten a test id to MAX_ID_CHARACTERS."""
-    return test if len(test) <= MAX_ID_CHARACTERS else test[: MAX_ID_CHARACTERS - 1] + "…"
+def _name(test: str, report: SuiteReport, max_id: int | None = None) -> str:
+    """Join a test id and its message. Memory addresses become `0x…`, because they differ between runs."""
+    message = ADDRESS.sub("0x…", report.results[test].message)
+    return f"{_shorten(test, max_id or len(test))}: {_shorten(message, MAX_MESSAGE_CHARACTERS)}".removesuffix(": ")
 
 
-def shorten(message: str) -> str:
-    """Shorten a message to MAX_MESSAGE_CHARACTERS; memory addresses become `0x…`, because they differ between runs."""
-    text = ADDRESS.sub("0x…", message)
-    return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[: MAX_MESSAGE_CHARACTERS - 1] + "…"
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 async def keep_template(task: Task) -> str:
     """Return the task's issue from the template, unchanged."""
     return task.problem_statement
+
+
+@dataclass(frozen=True)
+class EndpointWriter:
+    """Issue writer that asks a language model. The model sees the patch and the failing tests."""
+
+    endpoint: ChatEndpoint
+    prompt: Template
+
+    async def __call__(self, task: Task) -> str:
+        """Write a task's issue text. Raises UsageError if the answer is empty or refused, EngineError if no answer comes."""
+        question = self.prompt.substitute(patch=task.patch, failures=task.problem_statement, repo=task.repo)
+        issue = (await asyncio.to_thread(self.endpoint.ask, question)).strip()
+        if not issue:
+            raise UsageError(f"{self.endpoint.url} wrote no issue for {task.instance_id}: try another prompt or model")
+        return issue + "\n"
+
+
+def read_issue_prompt(path: Path) -> Template:
+    """Read a prompt file with the placeholders `$patch`, `$failures` and `$repo`. Raises UsageError."""
+    remedy = "it may name $patch, $failures, $repo"
+    template = Template(read_text(path, "the prompt", remedy))
+    try:
+        template.substitute(patch="", failures="", repo="")
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"the prompt {path} cannot be used ({error}): {remedy}") from None
+    return template

@@ -8,7 +8,7 @@ the clean test suites again.
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,13 +21,13 @@ from turnsmith.grading.testing import run_suite
 from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug, combine, spread
-from turnsmith.synthesis.grounds import Ground, prepare
 from turnsmith.synthesis.issues import IssueWriter, describe_failures, keep_template
-from turnsmith.synthesis.ordering import run_in_order
-from turnsmith.synthesis.packages import MAX_TRIES_PER_TASK
-from turnsmith.synthesis.records import KEPT, TRIALS, BugTrial, MakingSpec, claim_folder, read_finished, write_counts
-from turnsmith.synthesis.repositories import Candidate, Repository, name_bug, write_candidate
-from turnsmith.synthesis.validation import Validation, compare_suites, restrict, to_task
+from turnsmith.synthesis.mutators import PROCEDURAL
+from turnsmith.synthesis.packages import MAX_TRIES_PER_TASK, Ground, drop_dependent, find_bugs, prepare
+from turnsmith.synthesis.reach import Reach, find_reach
+from turnsmith.synthesis.records import TRIALS, BugTrial, MakingSpec, claim_folder, read_finished, write_counts
+from turnsmith.synthesis.repositories import Candidate, name_bug, sweep_layers, write_candidate
+from turnsmith.synthesis.validation import KEPT, Validation, compare_suites, restrict, run_in_order, to_task
 from turnsmith.tasks.dataset import FILE_NAME, load_tasks, save_tasks
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
@@ -56,7 +56,8 @@ async def make_bugs(
     is_new = claim_folder(out, spec)
     with (out / TRIALS).open("ab") as held:
         hold(held)
-        journal = read_journal(out, on_trial)
+        trials = {trial.instance_id: trial for trial in read_records(out / TRIALS, BugTrial)}
+        journal = Journal(out, trials, {task.instance_id for task in read_records(out / FILE_NAME, Task)}, on_trial)
         failures = await make_packages(spec, journal, provider, num_workers, write_issue)
     if not journal.tasks:
         if is_new and not journal.trials:
@@ -90,12 +91,6 @@ class Journal:
             append_record(self.folder / TRIALS, trial)
             self.trials[trial.instance_id] = trial
         self.on_trial(trial)
-
-
-def read_journal(folder: Path, on_trial: Callable[[BugTrial], None]) -> Journal:
-    """Read the results of earlier commands in an output folder. Raises UsageError."""
-    trials = {trial.instance_id: trial for trial in read_records(folder / TRIALS, BugTrial)}
-    return Journal(folder, trials, {task.instance_id for task in read_records(folder / FILE_NAME, Task)}, on_trial)
 
 
 async def make_packages(
@@ -133,28 +128,22 @@ async def make_package(
 ) -> str:
     """Make the tasks of one package. Return the reason if there are none, else "". Raises SandboxError."""
     try:
-        ground = await prepare(package, journal.folder, provider)
+        ground = await drop_dependent(await prepare(package, journal.folder, provider), provider)
     except UsageError as error:
         return str(error)
-    meta = {"kind": "package", "package": package, "seed": spec.seed}
-    trier = Trier(ground, journal, provider, free, num_ahead, write_issue, meta)
-    num_single = spec.num_tasks - round(COMBINED_SHARE * spec.num_tasks)
-    singles = list(spread(ground.found, Random(f"{ground.repository.name} {spec.seed}")))
-    singles = singles[: spec.num_tasks * MAX_TRIES_PER_TASK]
-    kept, num_tried = await trier.collect(singles, num_single)
-    num_combined = spec.num_tasks - num_single
-    pairs = list(islice(combine(kept, Random(f"{ground.repository.name} {spec.seed} pairs")), 3 * num_combined))
-    combined, _ = await trier.collect(pairs, num_combined)
+    repository, meta = ground.repository, {"kind": "package", "package": package, "seed": spec.seed}
+    reach = await find_reach(provider, (repository.layer,), ground.suite)
+    trier = Trier(ground, reach, journal, provider, free, num_ahead, write_issue, meta)
+    found = await asyncio.to_thread(find_bugs, ground, PROCEDURAL)
+    bugs = spread(found, Random(f"{repository.name} {spec.seed}"))
+    singles = list(islice(bugs, spec.num_tasks * MAX_TRIES_PER_TASK))
+    num_combined = round(COMBINED_SHARE * spec.num_tasks)
+    kept, num_tried = await trier.collect(singles, spec.num_tasks - num_combined)
+    pairs = combine(kept, Random(f"{repository.name} {spec.seed} pairs"))
+    combined, _ = await trier.collect(islice(pairs, 3 * num_combined), num_combined)
     await trier.collect(singles[num_tried:], spec.num_tasks - len(kept) - len(combined))
-    sweep_layers(ground.repository, journal.tasks)
-    return "" if kept else f"the tests of {ground.repository.name} detect no bug: take another package"
-
-
-def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
-    """Remove the layers of bugs that became no task, such as those in progress when enough tasks were found."""
-    for layer in repository.layer.parent.glob(f"{repository.name}.*"):
-        if layer.name not in kept and not layer.name.startswith(f"{repository.name}.objects."):
-            shutil.rmtree(layer)
+    sweep_layers(repository, journal.tasks)
+    return "" if kept else f"the tests of {repository.name} detect no bug: take another package"
 
 
 @dataclass(frozen=True)
@@ -162,6 +151,7 @@ class Trier:
     """Trials of one package's bugs, each by a run of its tests."""
 
     ground: Ground
+    reach: Reach
     journal: Journal
     provider: SandboxProvider
     free: asyncio.Semaphore
@@ -172,7 +162,7 @@ class Trier:
     meta: dict[str, Any]
     """Facts to add to `Task.meta` of each task."""
 
-    async def collect(self, bugs: Sequence[Bug], num_wanted: int) -> tuple[list[Bug], int]:
+    async def collect(self, bugs: Iterable[Bug], num_wanted: int) -> tuple[list[Bug], int]:
         """Try bugs in order until `num_wanted` are kept. Return the kept bugs and the number of tried bugs."""
         kept, num_tried = list[Bug](), 0
         if num_wanted > 0:
@@ -192,7 +182,7 @@ class Trier:
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
         if instance_id in trials:
             return trials[instance_id], None
-        if not (files := self.ground.reach.find_files(bug)):
+        if not (files := self.reach.find_files(bug)):
             return trial, None
         async with self.free:
             candidate = write_candidate(repository, bug, is_one_of_many=True)

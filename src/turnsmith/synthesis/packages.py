@@ -3,28 +3,26 @@
 import asyncio
 import random
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from itertools import islice, zip_longest
-from operator import itemgetter
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from shlex import quote
 
 import libcst as cst
 
 from turnsmith.errors import UsageError
-from turnsmith.git.one_commit import Tree
 from turnsmith.grading.patch_selection import HunkClass, classify
 from turnsmith.grading.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.runs.folder import write_json
 from turnsmith.runs.new_folders import building
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.synthesis.bugs import Bug
+from turnsmith.synthesis.bugs import spread
 from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, Mutator, find_mutations
-from turnsmith.synthesis.repositories import Candidate, Repository, write_candidate, write_repository
+from turnsmith.synthesis.repositories import Repository, write_candidate, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source
 from turnsmith.synthesis.validation import Validation, to_task, validate
 from turnsmith.tasks.dataset import save_tasks
@@ -56,26 +54,44 @@ async def make_package_tasks(
     task can be made.
     """
     with building(out) as folder:
-        source = await asyncio.to_thread(fetch_source, package)
-        modules, suite = find_modules(source), find_suite(source)
-        repository = write_repository(source.title, source.tree, folder)
-        suite, before = await find_steady_suite(provider, repository, suite)
-        candidates = draw_candidates(repository, modules, random.Random(f"{source.title} {seed}"), num_tasks)
+        ground = await prepare(package, folder, provider)
+        repository, suite, before = ground.repository, ground.suite, ground.before
+        bugs = spread(find_bugs(ground, FAMILIES), random.Random(f"{repository.name} {seed}"), FAMILIES)
+        candidates = (write_candidate(repository, bug) for bug in islice(bugs, num_tasks * MAX_TRIES_PER_TASK))
         kept, reasons = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=on_verdict)
         if not kept:
-            what = f"the tests of {source.title} detect no bug ({dict(reasons)})"
+            what = f"the tests of {repository.name} detect no bug ({dict(reasons)})"
             raise UsageError(f"{what}: take another package")
-        meta = {"kind": "package", "seed": seed}
-        known_failures = before.with_status("failed", "error")
-        issues = [write_issue(each.report, vagueness=0.0, known_failures=known_failures) for _, each in kept]
+        meta, known = {"kind": "package", "seed": seed}, before.with_status("failed", "error")
+        issues = [write_issue(each.report, vagueness=0.0, known_failures=known) for _, each in kept]
         tasks = [
-            to_task(*each, before, suite, issue=issue, created_by=source.title, meta=meta)
+            to_task(*each, before, suite, issue=issue, created_by=repository.name, meta=meta)
             for each, issue in zip(kept, issues, strict=True)
         ]
         save_tasks(folder, tasks)
-        made = {"source": source.title, "seed": seed, "num_tried": reasons.total(), "reasons": dict(reasons)}
+        made = {"source": repository.name, "seed": seed, "num_tried": reasons.total(), "reasons": dict(reasons)}
         write_json(folder / "making.json", {**made, "suite_s": round(before.duration_s, 3)})
     return tasks
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Package prepared for the insertion of bugs."""
+
+    repository: Repository
+    modules: list[str]
+    """Paths of the files that may get a bug."""
+    suite: Suite
+    before: SuiteReport
+    """Report of the test suite's run without a bug."""
+
+
+async def prepare(package: str, folder: Path, provider: SandboxProvider) -> Ground:
+    """Fetch a package, write its source tree as a layer, and run its test suite. Raises UsageError, SandboxError."""
+    source = await asyncio.to_thread(fetch_source, package)
+    modules, suite = find_modules(source), find_suite(source)
+    repository = await asyncio.to_thread(write_repository, source.title, source.tree, folder)
+    return Ground(repository, modules, *await find_steady_suite(provider, repository, suite))
 
 
 def find_suite(source: PackageSource) -> Suite:
@@ -160,31 +176,26 @@ def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> 
         raise UsageError(f"no test of {repository.name} passes in the sandbox; the log ends: {report.last_line!r}")
 
 
-def draw_candidates(
-    repository: Repository, modules: list[str], rng: random.Random, num_tasks: int
-) -> Iterator[Candidate]:
-    """Write bugs to disk one by one, alternating between families of mutations and between files."""
-    bugs = find_bugs(repository.tree, modules, FAMILIES)
-    for path, mutation in islice(spread(bugs, rng), num_tasks * MAX_TRIES_PER_TASK):
-        yield write_candidate(repository, Bug(((path, mutation),)))
+async def drop_dependent(ground: Ground, provider: SandboxProvider) -> Ground:
+    """Drop the tests whose result differs if their file runs alone, since later runs execute only some files.
+
+    Raises UsageError if no test remains, SandboxError.
+    """
+    repository, before, results = ground.repository, ground.before, dict(ground.before.results)
+    for file in ground.suite.files:
+        alone = await run_suite(provider, [repository.layer], replace(ground.suite, files=(file,)))
+        for test in [test for test in results if test.startswith(f"{file}::")]:
+            if alone.status(test) != before.status(test):
+                del results[test]
+    if not results:
+        raise UsageError(f"no test of {repository.name} passes when its file runs alone: take another package")
+    return replace(ground, before=replace(before, results=results))
 
 
-def find_bugs(tree: Tree, modules: Iterable[str], families: Mapping[str, Mutator]) -> dict[str, list[Mutation]]:
+def find_bugs(ground: Ground, families: Mapping[str, Mutator]) -> dict[str, list[Mutation]]:
     """Map each module to its possible mutations; skip files that are not Python in UTF-8."""
     found: dict[str, list[Mutation]] = {}
-    for path in modules:
+    for path in ground.modules:
         with suppress(UnicodeDecodeError, cst.ParserSyntaxError):
-            found[path] = find_mutations(tree[path].content.decode(), families)
+            found[path] = find_mutations(ground.repository.tree[path].content.decode(), families)
     return found
-
-
-def spread(bugs: Mapping[str, list[Mutation]], rng: random.Random) -> Iterator[tuple[str, Mutation]]:
-    """Yield all mutations with their paths. The order alternates between families, and for each family between files."""
-    queues: dict[str, list[tuple[float, str, Mutation]]] = {family: [] for family in FAMILIES}
-    for path, mutations in bugs.items():
-        turns = Counter[str]()
-        for mutation in rng.sample(mutations, len(mutations)):
-            queues[mutation.family].append((turns[mutation.family] + rng.random(), path, mutation))
-            turns[mutation.family] += 1
-    for entries in zip_longest(*(sorted(queue, key=itemgetter(0)) for queue in queues.values())):
-        yield from (entry[1:] for entry in entries if entry)

@@ -9,9 +9,9 @@ from typing import Any
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import read_json, write_json
 from turnsmith.runs.new_folders import refuse_taken
+from turnsmith.synthesis.validation import KEPT
 from turnsmith.types import Record
 
-KEPT = "kept"
 TRIALS, MAKING = "candidates.jsonl", "making.json"
 
 

@@ -90,8 +90,9 @@ def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset
 
 
 def write_repository(name: str, tree: Tree, folder: Path) -> Repository:
-    """Write the clean source tree of a repository as a layer next to the task file."""
+    """Write the clean source tree of a repository as a layer; replace a layer that a killed process left."""
     repository = Repository(name, tree, folder)
+    shutil.rmtree(repository.layer, ignore_errors=True)
     write_shared_layer(repository.layer, tree)
     return repository
 
@@ -114,6 +115,13 @@ def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = 
     changed = {path: after.encode() for path, (_, after) in bug.changes.items()}
     base_commit = write_bug_layer(layers[-1], repository.tree, changed, known)
     return Candidate(repository, bug, instance_id, tuple(layers), base_commit)
+
+
+def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
+    """Remove the layers of bugs that became no task; `kept` are task ids."""
+    for layer in repository.layer.parent.glob(f"{repository.name}.*"):
+        if layer.name not in kept and not layer.name.startswith(f"{repository.name}.objects."):
+            shutil.rmtree(layer)
 
 
 def make_patch(path: str, before: str, after: str) -> str:

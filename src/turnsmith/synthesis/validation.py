@@ -3,19 +3,24 @@
 A bug becomes a task if at least one passing test fails with the bug and at least one still passes.
 """
 
+import asyncio
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from turnsmith.grading.testing import CLEAN_STATUSES, Suite, SuiteReport, holds, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.synthesis.ordering import run_in_order
-from turnsmith.synthesis.records import KEPT
-from turnsmith.synthesis.repositories import Candidate, make_patch
+from turnsmith.synthesis.repositories import Candidate, make_patch, sweep_layers
 from turnsmith.types import Task
+
+KEPT = "kept"
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -45,32 +50,49 @@ async def validate(
 ) -> tuple[list[tuple[Candidate, Validation]], Counter[str]]:
     """Run the tests with one bug after another until `num_wanted` are kept. Return the kept bugs, and counts of all by result.
 
-    The result depends only on the order of the bugs, not on timing. Layers of rejected bugs are removed.
+    The result depends only on the order of the candidates, not on timing. Layers of the others are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
-    undecided, kept, reasons = deque[Candidate](), list[tuple[Candidate, Validation]](), Counter[str]()
-
-    def run(candidate: Candidate) -> Coroutine[None, None, SuiteReport]:
-        undecided.append(candidate)
-        return run_suite(provider, candidate.layers, suite)
-
-    try:
-        async with aclosing(run_in_order(candidates, run, num_workers)) as reports:
-            async for candidate, report in reports:
-                verdict = compare_suites(before, report)
-                reasons[verdict.reason] += 1
-                on_verdict(verdict)
-                undecided.popleft()
-                if verdict.is_kept:
-                    kept.append((candidate, verdict))
-                else:
-                    shutil.rmtree(candidate.layer)
-                if len(kept) >= num_wanted:
-                    break
-    finally:
-        for candidate in undecided:
-            shutil.rmtree(candidate.layer, ignore_errors=True)
+    kept, reasons = list[tuple[Candidate, Validation]](), Counter[str]()
+    runs = run_in_order(candidates, lambda each: run_suite(provider, each.layers, suite), num_workers)
+    async with aclosing(runs) as reports:
+        async for candidate, report in reports:
+            verdict = compare_suites(before, report)
+            reasons[verdict.reason] += 1
+            on_verdict(verdict)
+            if verdict.is_kept:
+                kept.append((candidate, verdict))
+            else:
+                shutil.rmtree(candidate.layer)
+            if len(kept) >= num_wanted:
+                break
+    if kept:
+        sweep_layers(kept[0][0].repository, {candidate.instance_id for candidate, _ in kept})
     return kept, reasons
+
+
+async def run_in_order(
+    items: Iterable[T], work: Callable[[T], Awaitable[R]], num_ahead: int
+) -> AsyncGenerator[tuple[T, R], None]:
+    """Process items concurrently, `num_ahead` at a time; yield (item, result) in input order.
+
+    Closing the generator cancels the rest.
+    """
+    waiting, running = iter(items), deque[tuple[T, asyncio.Future[R]]]()
+    try:
+        while True:
+            running.extend(
+                (item, asyncio.ensure_future(work(item))) for item in islice(waiting, num_ahead - len(running))
+            )
+            if not running:
+                return
+            item, result = running[0]
+            yield item, await result
+            running.popleft()
+    finally:
+        for _, result in running:
+            result.cancel()
+        await asyncio.gather(*(result for _, result in running), return_exceptions=True)
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:

@@ -87,40 +87,6 @@ class MiningJob:
     store: TreeStore
 
 
-@dataclass
-class Tally:
-    """Counts of a search in progress: candidate commits, tried commits, kept tasks."""
-
-    num_candidates: int
-    num_wanted: int | None
-    num_kept: int
-    """Number of tasks found, including those of earlier runs."""
-    num_tried: int = 0
-
-    @property
-    def is_enough(self) -> bool:
-        return self.num_wanted is not None and self.num_kept >= self.num_wanted
-
-    @property
-    def num_done(self) -> int:
-        """Return the progress of the search: found tasks if a number of tasks is wanted, else tried commits."""
-        return self.num_tried if self.num_wanted is None else min(self.num_kept, self.num_wanted)
-
-    @property
-    def note(self) -> str:
-        """Return a text with the count, tasks or tried commits, that the progress bar does not show."""
-        if self.num_wanted is None:
-            return f"{self.num_kept} tasks"
-        return f"{self.num_tried} of {self.num_candidates} commits tried"
-
-    def count(self, mined: Mined) -> int:
-        """Count the result of one commit; return the increase of `num_done`."""
-        num_before = self.num_done
-        self.num_tried += 1
-        self.num_kept += mined.reason == KEPT
-        return self.num_done - num_before
-
-
 async def mine_tasks(job: MiningJob, provider: SandboxProvider, progress: Progress) -> tuple[list[Task], Counter[str]]:
     """Find tasks in a git history. Return all tasks, including those of earlier runs, and counts of commits by result.
 
@@ -182,23 +148,32 @@ async def _work_through(
     job: MiningJob, candidates: Sequence[FixCommit], num_kept: int, provider: SandboxProvider, progress: Progress
 ) -> None:
     """Try candidate commits, newest first, until enough tasks are kept; then finish those in progress."""
-    waiting = iter(candidates)
-    num_wanted = job.search.num_tasks
-    tally = Tally(len(candidates), num_wanted, num_kept)
+    waiting, num_tried, num_wanted = iter(candidates), 0, job.search.num_tasks
+    num_done, _ = measure_progress(num_wanted, len(candidates), num_tried, num_kept)
 
     async def mine(work: Work) -> None:
+        nonlocal num_kept, num_tried, num_done
         for candidate in waiting:
-            if tally.is_enough:
+            if num_wanted is not None and num_kept >= num_wanted:
                 break
             mined = await _try_candidate(job, candidate, provider)
             append_record(job.folder / JOURNAL, mined)
-            work.advance(tally.count(mined), tally.note)
+            num_tried, num_kept, num_before = num_tried + 1, num_kept + (mined.reason == KEPT), num_done
+            num_done, note = measure_progress(num_wanted, len(candidates), num_tried, num_kept)
+            work.advance(num_done - num_before, note)
 
     total = len(candidates) if num_wanted is None else num_wanted
-    with progress.work(f"mining {job.history.name}", total, tally.num_done) as work:
+    with progress.work(f"mining {job.history.name}", total, num_done) as work:
         async with asyncio.TaskGroup() as group:
             for _ in range(job.search.num_workers):
                 group.create_task(mine(work))
+
+
+def measure_progress(num_wanted: int | None, num_candidates: int, num_tried: int, num_kept: int) -> tuple[int, str]:
+    """Return the progress, in found tasks if a number is wanted, else in tried commits; and a text with the other count."""
+    if num_wanted is None:
+        return num_tried, f"{num_kept} tasks"
+    return min(num_kept, num_wanted), f"{num_tried} of {num_candidates} commits tried"
 
 
 async def _try_candidate(job: MiningJob, candidate: FixCommit, provider: SandboxProvider) -> Mined:
