@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from support.models.small_models import make_model
-from turnsmith.mismatch import cache, forward, kernels, positions, precision, settings, tokenisation, weights
+from turnsmith.mismatch import faults, forward, settings, tokenisation
 from turnsmith.mismatch.report import MismatchReport, Setting, Toggle
 from turnsmith.training.sampler_settings import Alternative
 from turnsmith.types import Trajectory, Turn
@@ -56,15 +56,15 @@ def test_reference_equals_the_models_forward(model, trajectory):
 
 def test_kernels_differ_only_by_rounding_and_bfloat16_by_more(model, trajectory):
     reference = forward.rescore(model, trajectory)
-    assert all(close(each.rescore(model, trajectory), reference) for each in kernels.HYPOTHESES)
-    for each in (precision.PRODUCTS, precision.THROUGHOUT):
+    assert all(close(each.rescore(model, trajectory), reference) for each in faults.KERNELS)
+    for each in faults.ROUNDING:
         assert 1e-3 < abs(each.rescore(each.prepare(model), trajectory) - reference).mean() < 0.3
     assert model.config._attn_implementation == forward.KERNEL and model.dtype == torch.float32
 
 
 def test_stale_weights_use_the_earlier_model(model, trajectory):
     earlier = plain(make_model(seed=1))
-    rescored = weights.make_hypothesis("before", earlier).rescore(model, trajectory)
+    rescored = faults.list_stale("before", earlier, [])[0].rescore(model, trajectory)
     assert close(rescored, forward.rescore(earlier, trajectory)) and not close(
         rescored, forward.rescore(model, trajectory)
     )
@@ -72,30 +72,30 @@ def test_stale_weights_use_the_earlier_model(model, trajectory):
 
 def test_cache_of_the_same_weights_changes_nothing(model, trajectory):
     reference = forward.rescore(model, trajectory)
-    for each in cache.list_hypotheses("now", model, [trajectory.token_ids]):
+    for each in faults.list_stale("now", model, [trajectory.token_ids]):
         assert close(each.rescore(model, trajectory), reference), each.name
 
 
 def test_stale_cache_covers_its_boundary(model, trajectory):
     """Test that a turn without stale keys equals the reference, and one after a stale prompt does not."""
     reference, earlier = forward.rescore(model, trajectory), plain(make_model(seed=1))
-    nothing = cache.rescore_stale(lambda t, turn: 0, earlier, model, trajectory)
-    second = cache.rescore_stale(lambda t, turn: 15 if turn == 1 else 0, earlier, model, trajectory)
+    nothing = faults.rescore_stale(lambda t, turn: 0, earlier, model, trajectory)
+    second = faults.rescore_stale(lambda t, turn: 15 if turn == 1 else 0, earlier, model, trajectory)
     assert close(nothing, reference)
     assert close(second[:6], reference[:6]) and close(second[13:], reference[13:])
     assert not close(second[6:13], reference[6:13], atol=1e-2)
-    assert cache.known_before([trajectory.token_ids[:7], trajectory.token_ids[5:]], trajectory, 0) == 7
+    assert faults.known_before([trajectory.token_ids[:7], trajectory.token_ids[5:]], trajectory, 0) == 7
 
 
 def test_positions_shift_from_the_given_turn(model, trajectory):
     shifted = np.arange(LENGTH) + (np.arange(LENGTH) >= 20)
     expected = by_hand(model, trajectory.token_ids, shifted)[trajectory.sampled[1:]]
-    named = {each.name: each for each in positions.list_hypotheses(num_turns=3)}
+    named = {each.name: each for each in faults.list_shifts(num_turns=3)}
     assert close(named["positions off by +1 from turn 2 on"].rescore(model, trajectory), expected)
     assert not close(
         named["positions off by +1 after the first prompt"].rescore(model, trajectory), expected, atol=1e-3
     )
-    growing = positions.each_turn(1, trajectory)
+    growing = faults.shift_each_turn(1, trajectory)
     assert [growing[at] for at in (9, 16, 26, 27, 39)] == [0, 1, 1, 2, 2]
 
 

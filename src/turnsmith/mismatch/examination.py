@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from transformers import PreTrainedModel
 
-from turnsmith.mismatch import forward, precision, settings
+from turnsmith.mismatch import faults, forward, settings
 from turnsmith.mismatch.base import Hypothesis, reported
 from turnsmith.mismatch.report import Setting, Stretch, Toggle
 from turnsmith.training.sampler_settings import ALTERNATIVES, least_evidence
@@ -19,11 +19,11 @@ NUM_POSITIONS = 8
 ALL = slice(None)
 REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
-    "bfloat16": (precision.PRODUCTS, precision.THROUGHOUT),
+    "bfloat16": faults.ROUNDING,
 }
 """Dtype of a policy → correct ways to compute it. The one closest to the reported log-probs is the reference."""
 OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
-    "float32": (precision.PRODUCTS, precision.THROUGHOUT),
+    "float32": faults.ROUNDING,
     "bfloat16": (Hypothesis("dtype", "layers that compute in float32", forward.rescore),),
 }
 

@@ -16,7 +16,7 @@ from turnsmith.config import RunConfig
 from turnsmith.engines.base import GenerateRequest, WeightSource, complete
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.engines.torch.sampling import draw_uniforms, sample
-from turnsmith.mismatch.cache import pass_cache
+from turnsmith.mismatch.faults import pass_cache
 from turnsmith.recipes.policy.base import PolicySetup
 from turnsmith.recipes.policy.local import open_inprocess_engine
 from turnsmith.training.directories import find_model

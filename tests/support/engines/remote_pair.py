@@ -24,7 +24,7 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource, complete
 from turnsmith.errors import EngineError, TrainingError
-from turnsmith.mismatch.cache import pass_cache
+from turnsmith.mismatch.faults import pass_cache
 from turnsmith.recipes.policy.base import PolicySetup, Start
 from turnsmith.training.base import Surprisal
 from turnsmith.training.directories import find_model

@@ -12,7 +12,7 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import ROUNDING_GAP, RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.mismatch import cache, examination, kernels, positions, tokenisation, weights
+from turnsmith.mismatch import examination, faults, tokenisation
 from turnsmith.mismatch.base import Hypothesis
 from turnsmith.mismatch.examination import OTHER_DTYPES, Rescoring, attempt
 from turnsmith.mismatch.forward import load_plain
@@ -169,12 +169,11 @@ def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Ite
     """Yield every hypothesis, family by family; earlier weights are loaded one at a time."""
     yield from tokenisation.list_hypotheses(case.renderer)
     yield from OTHER_DTYPES[config.model.dtype]
-    yield from kernels.HYPOTHESES
-    yield from positions.list_hypotheses(max(len(each.turns) for each in case.trajectories))
+    yield from faults.KERNELS
+    yield from faults.list_shifts(max(len(each.turns) for each in case.trajectories))
     for standing in case.earlier:
         earlier = load_plain(standing.directory, case.model.device)
-        yield weights.make_hypothesis(standing.name, earlier)
-        yield from cache.list_hypotheses(standing.name, earlier, list_seen(standing, config, folder))
+        yield from faults.list_stale(standing.name, earlier, list_seen(standing, config, folder))
 
 
 def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
