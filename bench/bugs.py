@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 from turnsmith.runs.folder import read_json
-from turnsmith.synthesis.records import MAKING
+from turnsmith.synthesis.making import MAKING
 from turnsmith.tasks.dataset import load_tasks
 
 PACKAGES = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turnsmith.agent.dialogues.messages import MessageDialogueFactory
 from turnsmith.agent.loop import Episode, check_fits
 from turnsmith.agent.scaffolds.base import load_scaffold
-from turnsmith.chat.estimation import truncate_by_bytes
+from turnsmith.chat.truncation import truncate_by_bytes
 from turnsmith.config import AgentConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
 from turnsmith.errors import EngineError, UsageError

@@ -11,11 +11,10 @@ from turnsmith.grading.testing import Suite
 from turnsmith.runs.folder import read_json
 from turnsmith.sandboxes.setup import has_one_commit
 from turnsmith.synthesis.bugs import Bug
-from turnsmith.synthesis.making import make_bugs
+from turnsmith.synthesis.making import MakingSpec, claim_folder, make_bugs
 from turnsmith.synthesis.mutators import PROCEDURAL, find_mutations
 from turnsmith.synthesis.packages import find_steady_suite
 from turnsmith.synthesis.reach import find_reach
-from turnsmith.synthesis.records import MakingSpec, claim_folder
 from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
 from turnsmith.synthesis.validation import run_in_order
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks

@@ -30,7 +30,7 @@ from turnsmith.engines.torch.blocks import blocks_for
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import ProvenanceError
 from turnsmith.rollouts.samples import to_rft_sample, to_sample
-from turnsmith.training.provenance import check_provenance, claim_of, find_break
+from turnsmith.training.provenance import Claim, check_provenance, find_break
 from turnsmith.types import ExecResult, Task, Trajectory, add_tokenizer_provenance
 
 torch.set_num_threads(1)
@@ -139,7 +139,7 @@ def is_accepted(batches):
 
 
 @pytest.mark.parametrize("num", [500, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_of_batches_with_a_mistake_none_is_accepted_and_of_the_others_all_are(num):
+def test_batches_with_a_mistake_are_refused_and_others_accepted(num):
     rng, mistakes = np.random.default_rng(num), cycle(SAMPLE_MISTAKES + BATCH_MISTAKES)
     accepted = [m.__name__ for m, _ in zip(mistakes, range(num), strict=False) if is_accepted(draw_batch_with(m, rng))]
     assert accepted == []
@@ -147,7 +147,7 @@ def test_of_batches_with_a_mistake_none_is_accepted_and_of_the_others_all_are(nu
 
 
 @pytest.mark.parametrize(
-    ("mistake", "told"),
+    ("mistake", "fault"),
     [
         (
             tampering.change_sampled_token,
@@ -164,10 +164,10 @@ def test_of_batches_with_a_mistake_none_is_accepted_and_of_the_others_all_are(nu
         (tampering.lose_provenance, "has no digests"),
     ],
 )
-def test_what_differs_is_told(mistake, told):
+def test_the_error_describes_the_difference(mistake, fault):
     rng, [name, *_] = np.random.default_rng(1), [t.trajectory_id for t in play_once()[0]]
     sample, other = (to_sample(trajectory, 1.0) for trajectory in play_once()[0][:2])
-    with pytest.raises(ProvenanceError, match=f"{name}, .*{told}.*: the weights are unchanged"):
+    with pytest.raises(ProvenanceError, match=f"{name}, .*{fault}.*turnsmith provenance"):
         check_provenance(pack([other, mistake(rng, sample, other)], 4_096))
 
 
@@ -177,28 +177,28 @@ def test_the_first_turn_that_differs_is_named():
         for at in (turn.start - 1, turn.start, turn.end - 1):
             token_ids = trajectory.token_ids.copy()
             token_ids[at] += 1
-            found = find_break(claim_of(to_sample(trajectory.grow(token_ids=token_ids), 1.0)))
+            found = find_break(Claim.of(to_sample(trajectory.grow(token_ids=token_ids), 1.0)))
             assert found.turn == number
 
 
-def test_turns_that_fine_tuning_leaves_out_are_proven_and_stay_out():
+def test_turns_excluded_from_fine_tuning_are_proven_and_stay_excluded():
     broken = play_once()[1][2]
     prompt = [5, 6, 7]
     sample = to_rft_sample(broken, prompt)
     assert [link.trains for link in sample.provenance.links] == [turn.format_error is None for turn in broken.turns]
     assert 0 < sample.num_loss_tokens < broken.sampled.sum()
-    assert find_break(claim_of(sample)) is None
+    assert find_break(Claim.of(sample)) is None
     edited = replace(sample, token_ids=np.concatenate([[5, 6, 8], sample.token_ids[3:]]))
     assert (
-        str(find_break(claim_of(edited)))
+        str(find_break(Claim.of(edited)))
         == f"{broken.trajectory_id}, prompt: its tokens are not those that were rendered"
     )
 
 
-def test_text_of_others_is_proven_from_where_it_became_tokens():
+def test_text_of_other_systems_is_proven_from_its_tokenisation_on():
     plain = replace(to_sample(play_once()[0][0], 1.0), provenance=None)
     sample = add_tokenizer_provenance(plain)
-    assert sample.provenance.source == "tokenizer" and find_break(claim_of(sample)) is None
+    assert sample.provenance.source == "tokenizer" and find_break(Claim.of(sample)) is None
     for at in range(0, len(sample), 7):
         mistaken = replace(sample, token_ids=np.where(np.arange(len(sample)) == at, 339, sample.token_ids))
-        assert find_break(claim_of(mistaken))
+        assert find_break(Claim.of(mistaken))

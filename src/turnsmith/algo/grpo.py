@@ -9,8 +9,9 @@ from functools import partial
 from pydantic import Field
 
 from turnsmith.algo.advantages import normalised
-from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.losses import clipped_surrogate, sequence_denominators
+from turnsmith.algo.algorithm import Algorithm, LossFn
+from turnsmith.algo.dapo import dapo_loss
+from turnsmith.algo.losses import sequence_denominators
 from turnsmith.config import Section
 from turnsmith.types import Sample
 
@@ -26,16 +27,8 @@ class GrpoOptions(Section):
 
 def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:
     """Make the GRPO loss function of an optimizer batch."""
-    return partial(grpo_loss, denominator=sequence_denominators(batch), clip_eps=options.clip_eps)
-
-
-def grpo_loss(
-    logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps: float
-) -> tuple[Tensor, Metrics]:
-    """Compute minus PPO's clipped objective, averaged per sequence. `logprobs` has shape `[num_tokens]`."""
-    log_ratio = logprobs - tokens.old_logprobs
-    objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps, clip_eps)
-    return -(objective / tokens.divisor(denominator)).sum(), metrics
+    denominators = sequence_denominators(batch)
+    return partial(dapo_loss, denominator=denominators, clip_eps_low=options.clip_eps, clip_eps_high=options.clip_eps)
 
 
 GRPO = Algorithm(normalised, make_loss, GrpoOptions)

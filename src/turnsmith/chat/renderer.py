@@ -1,6 +1,6 @@
 """Renderer of conversations as token ids, to which tokens are only appended; sampled tokens are never tokenised again.
 
-The chat template is rendered once, for its fixed text around messages (`glue`). A message is tokenised together with the
+The chat template is rendered once, for its fixed text around messages (`template`). A message is tokenised together with the
 adjacent fixed text, as in a rendering of the whole conversation. A special token in a message stays text, e.g. `<|im_end|>`
 in an issue. Templates for tool calls are not supported.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from turnsmith.chat.glue import OBSERVATION, PADDED, SYSTEM, USER, derive_glue, name
+from turnsmith.chat.template import OBSERVATION, PADDED, SYSTEM, USER, derive_glue, name
 from turnsmith.config import ChatConfig
 from turnsmith.errors import UsageError
 

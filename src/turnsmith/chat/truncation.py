@@ -1,17 +1,22 @@
-"""Truncation of observations to a number of tokens: head and tail stay, and a notice replaces the middle.
+"""Truncation of observations to a token budget, counted by a tokenizer or estimated from bytes.
 
-The notice counts characters, so that the middle of a long text need not be tokenised.
+Head and tail are kept, and a notice between them counts the cut characters. So the middle of a long text need not be
+tokenised.
 """
 
 from typing import TYPE_CHECKING
 
 from turnsmith.errors import UsageError
+from turnsmith.types import BYTES_PER_TOKEN
+from turnsmith.types.conversations import encode
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 NOTICE = "\n[... {} characters cut ...]\n"
 _MAX_DIGITS = 9
+_NOTICE_BYTES = len(NOTICE.format("")) + _MAX_DIGITS
+"""Maximum number of bytes of a truncation notice."""
 _END_CHARACTERS = 8
 """Number of characters that are tokenised at each end of a long text, per token to keep; few texts have longer tokens."""
 
@@ -35,7 +40,10 @@ def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -
 
 def check_budget(max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> None:
     """Raise UsageError if `max_tokens` cannot hold the truncation notice."""
-    needed = _notice_tokens(tokenizer)
+    _check_holds(max_tokens, _notice_tokens(tokenizer))
+
+
+def _check_holds(max_tokens: int, needed: int) -> None:
     if max_tokens < needed:
         raise UsageError(
             f"max_observation_tokens {max_tokens} is too small: the notice of a truncation alone takes {needed}"
@@ -67,3 +75,21 @@ def _token_spans(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[tuple[
     """Return the range of characters of each token of a text, in which the names of special tokens are ordinary text."""
     encoding = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
     return encoding["offset_mapping"]
+
+
+def truncate_by_bytes(text: str, max_tokens: int) -> str:
+    """Shorten a text to at most `max_tokens` estimated tokens: keep head and tail, and put a notice between them."""
+    encoded, max_bytes = encode(text), max_tokens * BYTES_PER_TOKEN
+    if len(encoded) <= max_bytes:
+        return text
+    check_bytes(max_tokens)
+    num_kept = max_bytes - _NOTICE_BYTES
+    num_tail = num_kept // 2
+    head = encoded[: num_kept - num_tail].decode(errors="ignore")
+    tail = encoded[len(encoded) - num_tail :].decode(errors="ignore")
+    return head + NOTICE.format(len(text) - len(head) - len(tail)) + tail
+
+
+def check_bytes(max_tokens: int) -> None:
+    """Raise UsageError if `max_tokens` cannot hold the truncation notice."""
+    _check_holds(max_tokens, -(-_NOTICE_BYTES // BYTES_PER_TOKEN))

@@ -119,8 +119,7 @@ def make_of_packages(
     sandbox: SandboxConfig,
 ) -> None:
     """Make `num` tasks from each real package, saving each as it is found. Raises UsageError."""
-    from turnsmith.synthesis.making import make_package_bugs
-    from turnsmith.synthesis.records import MakingSpec
+    from turnsmith.synthesis.making import MakingSpec, make_package_bugs
 
     check_one_exists(sources)
     spec = MakingSpec(tuple(dict.fromkeys(sources)), num, seed)
@@ -186,6 +185,6 @@ def report_tasks(out: Path, *, as_json: bool) -> None:
 
 def read_counts(out: Path) -> dict[str, dict[str, int]]:
     """Read how many bugs of each mutator were tried and kept; empty for practice tasks."""
-    from turnsmith.synthesis.records import MAKING
+    from turnsmith.synthesis.making import MAKING
 
     return read_json(out / MAKING)["mutators"] if (out / MAKING).exists() else {}

@@ -15,9 +15,8 @@ from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.imitation import load_samples, name_origin, read_conversations, refuse_evaluated
 from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.rollouts.inspection import describe_audits
-from turnsmith.rollouts.provenance import refuse_unproven
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
-from turnsmith.rollouts.samples import to_rft_sample
+from turnsmith.rollouts.samples import refuse_unproven, to_rft_sample
 from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.task_set import TaskSet

@@ -22,9 +22,8 @@ from turnsmith.recipes.metrics import describe, merge_steps, report
 from turnsmith.recipes.sampler_check import check_sampler, measure_gap
 from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
-from turnsmith.rollouts.provenance import refuse_unproven
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.rollouts.samples import to_groups, to_samples
+from turnsmith.rollouts.samples import refuse_unproven, to_groups, to_samples
 from turnsmith.runs.folder import drop_old_checkpoints, write_json
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.task_set import TaskSet

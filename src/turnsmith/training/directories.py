@@ -1,13 +1,20 @@
 """Search and checks of model directories, without torch, which takes seconds to import."""
 
+import json
+import zipfile
 from importlib.resources import files
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+
 from turnsmith.errors import UsageError
-from turnsmith.training.weight_files import WHOLE, check_weights, find_weights
 
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 """Names of tokenizer files. A model directory must have one of them."""
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+"""Names of a file with all weights of a model, preferred first; a model may instead have an index of several files."""
+PICKLE = b"\x80"
+"""First byte of a weight file that torch saved before version 1.6; later versions write zip archives."""
 
 
 def find_model(path: str) -> Path:
@@ -32,3 +39,50 @@ def check_model(path: str) -> None:
 
 def _missing(directory: Path, part: str) -> UsageError:
     return UsageError(f"no model at {directory}: it has no {part}: give a Hugging Face model directory, or 'tiny'")
+
+
+def find_weights(directory: Path) -> dict[Path, set[str]]:
+    """Map each weight file that transformers would load to the tensors that an index places in it. Raises UsageError."""
+    for name in WHOLE:
+        if (directory / name).is_file():
+            return {directory / name: set()}
+        if (index := directory / f"{name}.index.json").is_file():
+            return _read_index(index)
+    return {}
+
+
+def check_weights(file: Path, placed: set[str]) -> None:
+    """Raise UsageError if a weight file is missing, truncated or lacks one of the tensors that the index places in it."""
+    try:
+        fault = _find_fault_of_safetensors(file, placed) if file.suffix == ".safetensors" else _find_fault(file)
+    except FileNotFoundError:
+        fault = "the index of shards names it, and it is missing"
+    except (SafetensorError, OSError, ValueError) as error:
+        fault = str(error).removeprefix("Error while deserializing header: ")
+    if fault:
+        raise UsageError(f"the weights at {file} cannot be read ({fault}): download that file again")
+
+
+def _find_fault_of_safetensors(file: Path, placed: set[str]) -> str:
+    # safetensors reports an unreadable file as missing.
+    file.open("rb").close()
+    # `safe_open` compares the size of the file with its header.
+    with safe_open(file, framework="numpy") as opened:
+        missing = sorted(placed - set(opened.keys()))
+    return f"it lacks {missing[0]}, which the index of shards places there" if missing else ""
+
+
+def _find_fault(file: Path) -> str:
+    with file.open("rb") as opened:
+        is_old = opened.read(1) == PICKLE
+    return "" if is_old or zipfile.is_zipfile(file) else "its end is missing, or torch did not save it"
+
+
+def _read_index(index: Path) -> dict[Path, set[str]]:
+    files: dict[Path, set[str]] = {}
+    try:
+        for tensor, name in json.loads(index.read_text("utf-8"))["weight_map"].items():
+            files.setdefault(index.parent / name, set()).add(tensor)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(f"cannot read {index} as an index of weight files: download that file again") from None
+    return files

@@ -31,6 +31,12 @@ class Claim:
     trains: np.ndarray
     """Loss mask: True for each token in the loss, bool."""
 
+    @classmethod
+    def of(cls, sample: Sample) -> "Claim":
+        """Take the arrays of a sample."""
+        columns = sample.token_ids, sample.sampled_logprobs, sample.loss_mask
+        return cls(sample.trajectory_id, sample.provenance, *columns)
+
 
 @dataclass(frozen=True)
 class Break:
@@ -64,10 +70,6 @@ def claims_of(micro_batch: MicroBatch) -> Iterator[Claim]:
     for sample in micro_batch.samples:
         place = slice(start, start := start + len(sample))
         yield Claim(sample.trajectory_id, sample.provenance, *(column[place] for column in columns))
-
-
-def claim_of(sample: Sample) -> Claim:
-    return Claim(sample.trajectory_id, sample.provenance, sample.token_ids, sample.sampled_logprobs, sample.loss_mask)
 
 
 def find_break(claim: Claim) -> Break | None:

@@ -6,9 +6,8 @@ package imports pydantic and numpy, and no other part of Turnsmith.
 """
 
 from turnsmith.types.abilities import Ability, Mutant
-from turnsmith.types.conversations import Conversation, Message
+from turnsmith.types.conversations import BYTES_PER_TOKEN, Conversation, Message, estimate_tokens
 from turnsmith.types.edits import Edit
-from turnsmith.types.estimates import BYTES_PER_TOKEN, estimate_tokens
 from turnsmith.types.links import Link, OtherPrompt, Provenance, TurnDigests, digest_turn
 from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRule, StopReason
 from turnsmith.types.records import Record, to_array

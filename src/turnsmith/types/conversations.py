@@ -1,10 +1,13 @@
-"""Text conversations of other agents, without tokens and log-probs."""
+"""Text conversations without tokens and log-probs, and estimates of their tokens from UTF-8 bytes."""
 
 from typing import Literal
 
 from pydantic import model_validator
 
 from turnsmith.types.records import Record
+
+BYTES_PER_TOKEN = 4
+"""Rule of thumb for English and code."""
 
 
 class Message(Record):
@@ -39,3 +42,13 @@ class Conversation(Record):
         if any(message.trains and message.role != "assistant" for message in self.messages):
             raise ValueError("only assistant messages can be imitated")
         return self
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate the tokens of a text, e.g. `"a few words"` → 3."""
+    return -(-len(encode(text)) // BYTES_PER_TOKEN)
+
+
+def encode(text: str) -> bytes:
+    """Encode a text as UTF-8; a lone surrogate becomes a question mark."""
+    return text.encode(errors="replace")

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM
 
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
+from turnsmith.engines.vllm.engine import open_vllm
 from turnsmith.engines.vllm.handover import hand_over
-from turnsmith.engines.vllm.opening import open_vllm
 from turnsmith.engines.vllm.settings import Wanted
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.runs.folder import RunFolder

@@ -17,7 +17,7 @@ from support.machine.host_processes import wait_for
 from support.models.small_models import VOCABULARY, make_model
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
-from turnsmith.engines.vllm.opening import open_vllm
+from turnsmith.engines.vllm.engine import open_vllm
 from turnsmith.engines.vllm.settings import Wanted
 from turnsmith.errors import EngineError, UsageError
 

@@ -7,7 +7,7 @@ from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.review.provenance import trace_run
 from turnsmith.recipes.rft import collect as collect_for_rft
 from turnsmith.recipes.rl import collect
-from turnsmith.rollouts.provenance import refuse_unproven
+from turnsmith.rollouts.samples import refuse_unproven
 from turnsmith.runs.folder import RunFolder, write_json
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.types import Outcome

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turnsmith.agent.dialogues.base import turn_seed
-from turnsmith.chat.estimation import check_bytes, truncate_by_bytes
+from turnsmith.chat.truncation import check_bytes, truncate_by_bytes
 from turnsmith.config import AgentConfig
 from turnsmith.engines.chat import MESSAGE_TOKENS, ChatEngine, ChatRequest, ContextFull
 from turnsmith.types import Message, SamplingParams, Trajectory, Turn, estimate_tokens

@@ -1,18 +1,32 @@
-"""Parser of chat completions from servers that deviate from OpenAI's format; replaces implausible token counts."""
+"""Parser of chat completions from servers that deviate from OpenAI's format; replaces implausible token counts.
 
+Failed requests are transient faults, which a retry may fix, or permanent refusals.
+"""
+
+import re
 from typing import Any
 
+from openai import APIStatusError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnsmith.engines.chat import MESSAGE_TOKENS, ChatRequest, Reply
 from turnsmith.engines.endpoint.account import Usage
+from turnsmith.io.http import is_busy, read_wait
 from turnsmith.types import estimate_tokens
-from turnsmith.types.estimates import encode
+from turnsmith.types.conversations import encode
 
 HIDDEN_TOKENS = 4_096
 """Number of tokens that a server may add to a request's messages, for example as system prompt."""
 CUT = ("length", "max_tokens")
 """Finish reasons of servers for a turn that reached the token limit."""
+HOPELESS = {401, 402, 404}
+"""HTTP statuses that every request would get: wrong key (401), no money (402), unknown model (404)."""
+_CONTEXT = re.compile(
+    r"context.{0,12}(length|window|size)|maximum context|max_model_len|prompt is too long|too many tokens",
+    re.IGNORECASE,
+)
+_MAX_WORDS = 300
+"""Maximum characters of a server's error message that are shown."""
 
 
 class Lenient(BaseModel):
@@ -103,3 +117,36 @@ def describe_error(body: object) -> str:
     error = body.get("error", body) if isinstance(body, dict) else body
     message = error.get("message") if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""
+
+
+class PassingFault(Exception):
+    """Failure of a request that a retry may fix. `wait_s` is the wait that the server asks for, or None."""
+
+    def __init__(self, text: str, wait_s: float | None = None) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s
+
+
+class Refusal(Exception):
+    """Error raised if the server refuses a request permanently, so that a retry would not help."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+    @property
+    def is_full(self) -> bool:
+        """True if the server refused because the messages exceed the model's context."""
+        return self.status in (400, 413, 422) and bool(_CONTEXT.search(str(self)))
+
+
+def judge(error: APIStatusError) -> PassingFault | Refusal:
+    """Classify an HTTP error of the server as transient or permanent, by its status."""
+    status = error.status_code
+    message, code = describe_error(error.body), getattr(error, "code", None)
+    text = f"HTTP {status} {message}".strip()[:_MAX_WORDS]
+    if code == "insufficient_quota":
+        return Refusal(402, text)
+    if is_busy(status):
+        return PassingFault(text, read_wait(error.response.headers))
+    return Refusal(status, f"{text} {code or ''}".strip())

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,13 +14,11 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from turnsmith.config import EndpointConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
 from turnsmith.engines.endpoint.account import Account
-from turnsmith.engines.endpoint.answers import read_reply, read_usage
-from turnsmith.engines.endpoint.faults import HOPELESS, PassingFault, Refusal, judge
-from turnsmith.engines.endpoint.pace import Pace
+from turnsmith.engines.endpoint.answers import HOPELESS, PassingFault, Refusal, judge, read_reply, read_usage
 from turnsmith.errors import EngineError, OutOfBudget, UsageError
 from turnsmith.io.files import parse_json
 from turnsmith.io.http import find_wait
-from turnsmith.types.estimates import encode
+from turnsmith.types.conversations import encode
 
 CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=2.0)
 """Limits of HTTP connections.
@@ -205,3 +204,21 @@ def describe(error: Exception) -> str:
             return f"the connection failed ({error.__cause__ or error})"
         case _:
             return f"the answer cannot be read ({error})"
+
+
+class Pace:
+    """Rate limiter, shared by all requests to one server."""
+
+    def __init__(self, per_minute: float | None = None) -> None:
+        self._interval_s = 60 / per_minute if per_minute else 0.0
+        self._next_s = 0.0
+
+    async def wait(self) -> None:
+        """Wait until the next request may start."""
+        moment = max(time.monotonic(), self._next_s)
+        self._next_s = moment + self._interval_s
+        await asyncio.sleep(moment - time.monotonic())
+
+    def hold(self, wait_s: float) -> None:
+        """Start no request for `wait_s` seconds."""
+        self._next_s = max(self._next_s, time.monotonic() + wait_s)

@@ -5,9 +5,8 @@ from typing import Any
 from openai import APIConnectionError, APIStatusError
 
 from turnsmith.engines.chat import ChatRequest
-from turnsmith.engines.endpoint.answers import describe_error
+from turnsmith.engines.endpoint.answers import Refusal, describe_error
 from turnsmith.engines.endpoint.engine import EndpointEngine, describe, to_object
-from turnsmith.engines.endpoint.faults import Refusal
 from turnsmith.errors import UsageError
 from turnsmith.types import Message
 

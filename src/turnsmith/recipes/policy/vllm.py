@@ -4,7 +4,7 @@ import torch
 
 from turnsmith.engines.base import Engine
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, bytes_for
-from turnsmith.engines.vllm.opening import open_vllm
+from turnsmith.engines.vllm.engine import open_vllm
 from turnsmith.engines.vllm.settings import Wanted
 from turnsmith.recipes.policy.base import PolicySetup
 from turnsmith.training.directories import find_model

@@ -7,11 +7,10 @@ from typing import Literal
 
 from turnsmith.algo.packing import pack
 from turnsmith.errors import UsageError
-from turnsmith.rollouts.provenance import has_no_digest, prove
-from turnsmith.rollouts.samples import to_rft_sample, to_sample
+from turnsmith.rollouts.samples import has_no_digest, prove, to_rft_sample, to_sample
 from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.runs.journal import read_last
-from turnsmith.training.provenance import Break, Claim, claim_of, claims_of, find_break
+from turnsmith.training.provenance import Break, Claim, claims_of, find_break
 from turnsmith.types import OUTCOMES, Sample, Trajectory
 
 RFT = "rft"
@@ -104,7 +103,7 @@ def find_broken(trajectories: list[Trajectory], journal: Path, *, trains: bool) 
             return BrokenLink("engine → journal", found, journal)
     samples = [remake_sample(trajectory) for trajectory in trajectories] if trains else []
     for sample in samples:
-        if found := find_break(claim_of(sample)):
+        if found := find_break(Claim.of(sample)):
             return BrokenLink("journal → sample", found, journal)
     for claim in (claim for packed in pack(samples, MAX_TOKENS) for claim in claims_of(packed)):
         if found := find_break(claim):

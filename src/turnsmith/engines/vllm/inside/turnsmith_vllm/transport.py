@@ -11,8 +11,7 @@ from typing import Any
 import torch
 import vllm
 from safetensors.torch import load_file
-from turnsmith_vllm.digests import digest_bytes, digest_layers
-from turnsmith_vllm.held import read_held
+from turnsmith_vllm.digests import digest_bytes, digest_layers, read_held
 from vllm.distributed.weight_transfer.base import (
     WeightTransferEngine,
     WeightTransferInitInfo,
