@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from jinja2 import TemplateError
 
 from turnsmith.config import ChatConfig
+from turnsmith.errors import UsageError
 from turnsmith.io.files import read_text
 
 if TYPE_CHECKING:
