@@ -119,7 +119,7 @@ def find_installed(paths: Collection[str], task: Task) -> Iterator[Leak]:
 
 
 def _name_installed(path: str) -> list[str]:
-    """List path patterns of an installed file and its bytecode: `src/a/b.py` → `*/a/b.py`, `*/a/b.pyc`, …"""
+    """List path patterns of an installed file and its bytecode: `src/a/b.py` → `*/a/b.py`, `*/a/b.pyc`."""
     folder, name = posixpath.split(glob.escape(path.removeprefix("src/").removeprefix("lib/")))
     places, stem = [f"*/{folder}"] if folder else IMPORT_FOLDERS, name.removesuffix(".py")
     names = [name, f"{stem}.pyc", f"__pycache__/{stem}.*.pyc"] if stem != name else [name]
