@@ -99,7 +99,7 @@ def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
 
 
 def be_pytest(forked: Forked) -> None:
-    """Run `python -m pytest` in this fork, or exec a fresh interpreter if the fork would differ. Raises SystemExit."""
+    """Run `python -m pytest` in this fork, or exec a fresh one if the fork could give other results. Raises SystemExit."""
     _leave_parent(forked)
     request = forked.request
     python = "python" if request["program"] == MODULE else request["program"]
@@ -134,7 +134,7 @@ def _leave_parent(forked: Forked) -> None:
 
 
 def _environment(request: Header) -> dict[str, str]:
-    """Build the environment variables that a shell would give to pytest, and load the request's plugin."""
+    """Build the environment variables of pytest: those that a shell would give, and those that load the request's plugin."""
     variables: dict[str, str] = request["env"]
     home, name = variables["HOME"], f"plugin_{os.urandom(8).hex()}"
     Path(home, f"{name}.py").write_text(request["plugin"], "utf-8")
@@ -155,7 +155,7 @@ def _has_other_variables() -> bool:
 
 
 def _may_shadow(request: Header) -> bool:
-    """Return True if the workdir or search path holds a module with the name of a preloaded one."""
+    """Return True if the workdir or search path holds a module with the name of a preloaded module."""
     loaded = {name.partition(".")[0] for name in _preloaded}
     folders = [request["cwd"], *request["search_path"], request["env"]["HOME"]]
     names = (name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder))

@@ -31,7 +31,7 @@ class Base:
     """Folders that are stacked to make the working tree, lowest first."""
     environment: Path
     absent: tuple[str, ...]
-    """Paths in the commit that the git repository does not hold, such as submodules."""
+    """Paths of files in the commit whose content the local git repository lacks."""
 
     def describe(self, folder: Path) -> dict[str, Any]:
         """Return the columns of the task that describe its starting state, with paths relative to `folder`."""
