@@ -1,8 +1,10 @@
 """House rules: import levels, cheap imports, names of modules and classes."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -24,6 +26,33 @@ def test_imports_go_down_only():
     command = [Path(sys.executable).with_name("lint-imports"), "--config", ROOT / "pyproject.toml"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def read_levels() -> dict[str, int]:
+    """Level of each room by the contract of import-linter, 0 the highest."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [layers] = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    return {room.strip(): level for level, rooms in enumerate(layers) for room in rooms.split("|")}
+
+
+def name_rooms(file: Path) -> set[str]:
+    """Rooms that the strings of a module name by an import path, such as `turnsmith.algo.dapo:DAPO`."""
+    nodes = ast.walk(ast.parse(file.read_text()))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {room for text in texts for room in re.findall(r"\bturnsmith\.(\w+)", text)}
+
+
+def test_no_string_names_a_module_of_a_higher_room():
+    source, levels = Path(turnsmith.__file__).parent, read_levels()
+    assert {"cli", "sandboxes", "types"} <= levels.keys()
+    wrong = [
+        f"{file.relative_to(source)} names {named}"
+        for file in source.rglob("*.py")
+        if (room := file.relative_to(source).with_suffix("").parts[0]) in levels
+        for named in name_rooms(file) & levels.keys() - {room}
+        if levels[named] <= levels[room]
+    ]
+    assert wrong == []
 
 
 def test_help_and_dry_run_import_no_heavy_package():

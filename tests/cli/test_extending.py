@@ -1,15 +1,20 @@
 """Extensions as docs/extending.md shows them: a run that uses all of them, and the diffs that give them short names."""
 
+import importlib
 import json
 import re
 import runpy
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from support.data_sets.golden_rows import SWE_BENCH
 from support.pages.page_examples import PAGE, write_examples
 from turnsmith.config.names import NameTable
+from turnsmith.tasks.dataset import load_tasks
+from turnsmith.tasks.sets.exporting import CORE
 
 ROOT = PAGE.parents[1]
 
@@ -22,29 +27,38 @@ OWN = {
     "engine.kind": "my_engine:open_engine",
     "trainer.kind": "my_trainer:open_trainer",
     "tracking": '["my_tracker:JsonLines"]',
+    "sandbox.kind": "my_sandbox:LoggedProvider",
 }
 SMALL = ("--stages.0.iterations", "1", "--agent.max_turns", "1", "--eval.num_runs", "1", "--eval.k", "1")
 
 
 def test_the_page_has_an_example_of_each_kind(tmp_path):
-    modules = {f"my_{kind}.py" for kind in ("algorithm", "tool", "scaffold", "engine", "trainer", "tracker", "run")}
+    kinds = ("algorithm", "tool", "scaffold", "engine", "trainer", "tracker", "sandbox", "set", "run")
+    modules = {f"my_{kind}.py" for kind in kinds}
     templates = {f"my_prompts/{part}.jinja" for part in ("system", "issue", "demonstration")}
     assert write_examples(tmp_path) == modules | templates
 
 
-def test_each_diff_adds_one_line_to_a_table_of_names(tmp_path):
+def read_tables(file):
+    """The tables of a module, by kind."""
+    return {table.kind: table for table in runpy.run_path(str(file)).values() if isinstance(table, NameTable)}
+
+
+def test_each_diff_adds_one_line_to_a_table_of_names(working_directory):
     """An extension touches two files: its own, which the page shows, and a table."""
-    written, added = write_examples(tmp_path), set()
+    written, added = write_examples(working_directory), set()
     for diff in re.findall(r"^```diff\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
         file = re.search(r"^[+]{3} b/(.*)$", diff, re.MULTILINE)[1]
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, tmp_path / file)
-        subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, text=True, check=True)
-        tables = [table for table in runpy.run_path(str(tmp_path / file)).values() if isinstance(table, NameTable)]
-        [(kind, path)] = [(table.kind, table.paths["mine"]) for table in tables if "mine" in table.paths]
-        assert f"{path.partition(':')[0]}.py" in written
+        (working_directory / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, working_directory / file)
+        subprocess.run(["git", "apply", "-"], cwd=working_directory, input=diff, text=True, check=True)
+        old, new = read_tables(ROOT / file), read_tables(working_directory / file)
+        [(kind, name)] = [(kind, name) for kind in old for name in new[kind].paths.keys() - old[kind].paths.keys()]
+        module, _, attribute = new[kind].paths[name].partition(":")
+        assert f"{module}.py" in written
+        assert new[kind].load(name) is getattr(importlib.import_module(module), attribute)
         added.add(kind)
-    assert added == {"algorithm", "scaffold"}
+    assert added == {"algorithm", "data set", "sandbox kind", "scaffold", "tool", "trainer"}
 
 
 @pytest.mark.slow
@@ -55,6 +69,22 @@ def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_
     assert result.exit_code == 0, result.output
     [tracked] = (working_directory / "run").rglob("metrics.jsonl")
     assert [json.loads(line)["step"] for line in tracked.read_text().splitlines()] == [0, 1, 1]
+    assert set((working_directory / "sandboxes.log").read_text().split()) == {"/testbed"}
+
+
+def test_a_data_set_is_imported_by_its_import_path(turnsmith, working_directory):
+    write_examples(working_directory)
+    row = {name: SWE_BENCH[name] for name in (*CORE, "FAIL_TO_PASS", "PASS_TO_PASS")}
+    rows = [row | {"container": "localhost/shop"}, row | {"instance_id": "shop-18", "container": ""}]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = turnsmith("tasks", "import", "my_set:REPAIRS", "--from", "rows.jsonl", "--out", "tasks")
+    assert (result.exit_code, result.stdout) == (0, "imported 1 · refused 1 (1 no image) in tasks\n"), result.output
+    [task] = load_tasks(Path("tasks"))
+    assert (task.created_by, task.image, task.workdir) == ("repairs", "localhost/shop", "/repo")
+    assert turnsmith("tasks", "export", "tasks", "--as", "my_set:REPAIRS", "--out", "rows").exit_code == 0
+    assert json.loads(Path("rows/rows.jsonl").read_text()) == rows[0]
+    swapped = turnsmith("tasks", "import", "swe-gym", "--from", "rows.jsonl", "--out", "other")
+    assert swapped.exit_code == 2 and "no other set's" in swapped.stderr
 
 
 @pytest.mark.slow
@@ -82,6 +112,7 @@ def test_a_run_started_from_python_is_finished(turnsmith, config_file, working_d
         ("engine.kind", "fast", "engine 'fast': give inprocess, "),
         ("engine.kind", "no_such_package:ENGINE", "no module no_such_package"),
         ("trainer.kind", "fsdp", "trainer 'fsdp': give local"),
+        ("sandbox.kind", "docker", "sandbox kind 'docker': give local, podman, subprocess"),
         ("tracking", '["comet"]', "tracker 'comet': give tensorboard, wandb, mlflow"),
         ("tracking", '["my_tracker:Nothing"]', "my_tracker has no 'Nothing'"),
         ("stages.0.algorithm_options.beta", "0.1", "algorithm_options.beta"),

@@ -212,8 +212,8 @@ async def test_stop_is_safe_twice_and_final(sandbox, run):
 
 
 async def test_stop_interrupts_what_runs(sandbox, run):
-    running = asyncio.create_task(run("sleep 7655"))
-    await asyncio.sleep(0.2)
+    running = asyncio.create_task(run("touch begun; sleep 7655"))
+    await run("until [ -e begun ]; do sleep 0.01; done")
     await sandbox.stop()
     with pytest.raises(SandboxError):
         await running

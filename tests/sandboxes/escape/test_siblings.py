@@ -37,6 +37,7 @@ async def test_files_and_bytes_used_up_are_not_missing_elsewhere(inside, beside,
 
 
 PIPES = """
+reading, writing = os.pipe()
 for _ in range(5):
     if os.fork() == 0:
         os.setsid()
@@ -44,8 +45,10 @@ for _ in range(5):
         with contextlib.suppress(OSError):
             while True:
                 pipes.append(os.pipe())
+        os.write(writing, b".")
         time.sleep(60)
-time.sleep(2)
+for _ in range(5):
+    os.read(reading, 1)
 print(fcntl.fcntl(os.pipe()[0], fcntl.F_GETPIPE_SZ))
 """
 

@@ -11,5 +11,10 @@ ENGINES = NameTable(
     },
 )
 """Functions `recipes.policy.base.OpenEngine`."""
-TRAINERS = NameTable("trainer", {"local": "turnsmith.recipes.policy.local:open_local_trainer"})
+TRAINERS = NameTable(
+    "trainer",
+    {
+        "local": "turnsmith.recipes.policy.local:open_local_trainer",
+    },
+)
 """Functions `recipes.policy.base.OpenTrainer`."""
