@@ -10,8 +10,6 @@ from support.machine.image_registry import LocalRegistry, add_image, serving
 from support.machine.podman_engine import find_podman
 from turnsmith.io import http
 from turnsmith.sandboxes.images import pulling
-from turnsmith.sandboxes.images.cache import count_bytes, list_kept
-from turnsmith.sandboxes.images.images import find_image
 from turnsmith.sandboxes.images.preflight import list_names
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
@@ -148,48 +146,15 @@ def test_an_image_that_cannot_be_pulled_is_one_sentence_and_the_others_are_kept(
     assert find_here(engine, registry) == {"set/one", "set/three"}
 
 
-def test_a_bound_evicts_what_we_pulled_and_was_not_used_for_longest(engine, registry, write_tasks, look):
-    one, two, three = (f"{registry.host}/set/{name}" for name in ("one", "two", "three"))
-    for image in (one, two):
-        assert look(write_tasks(image), "--pull")[0] == 0
-    assert [kept.image.name for kept in list_kept(list_names(engine).values())] == [f"{one}:latest", f"{two}:latest"]
-    find_image(engine, one)  # as a sandbox does
-    kept = [kept.image for kept in list_kept(list_names(engine).values())]
-    assert [image.name for image in kept] == [f"{two}:latest", f"{one}:latest"]
-    bound = (count_bytes(kept) + 1_000) / 1e9
-    code, report, _ = look(write_tasks(three), "--pull", "--max-gb", bound)
-    assert (code, report["pulled"]) == (0, 1)
-    assert find_here(engine, registry) == {"set/one", "set/three"}
+def test_a_pull_ends_if_the_disk_is_full(registry, write_tasks, look, monkeypatch):
+    monkeypatch.setattr(pulling, "find_free_bytes", lambda program: pulling.SPARE_BYTES)
+    code, report, errors = look(write_tasks(f"{registry.host}/set/one"), "--pull")
+    assert code == 2 and "image prune" in errors and "0 of 1 images" in errors
+    assert report["stopped"] and report["pulled"] == 0
 
 
-def test_a_bound_never_evicts_what_the_run_needs_nor_what_was_here_before(engine, registry, write_tasks, look):
-    one, two = f"{registry.host}/set/one", f"{registry.host}/set/two"
-    subprocess.run([engine, "pull", "--quiet", "--tls-verify=false", one], check=True, capture_output=True)
-    code, report, errors = look(write_tasks(one, two), "--pull", "--max-gb", "0.000001")
-    assert code == 2 and two in errors and "0 of 1 images" in errors
-    assert report["stopped"] and find_here(engine, registry) == {"set/one"}
-    assert list_kept(list_names(engine).values()) == []
-    add_again = f"{registry.host}/again/one"
-    registry.manifests |= {
-        ("again/one", tag): found for (name, tag), found in registry.manifests.items() if name == "set/one"
-    }
-    assert look(write_tasks(add_again), "--pull")[0] == 0
-    assert list_kept(list_names(engine).values()) == [], "another name of an image that was here is none of ours"
-
-
-def test_an_image_in_use_is_not_evicted(engine, registry, write_tasks, look):
-    one, two = f"{registry.host}/set/one", f"{registry.host}/set/two"
-    assert look(write_tasks(one), "--pull")[0] == 0
-    container = subprocess.run(
-        [engine, "create", one, "true"], check=True, capture_output=True, text=True
-    ).stdout.strip()
-    code, _, errors = look(write_tasks(two), "--pull", "--max-gb", "0.000001")
-    subprocess.run([engine, "rm", container], check=True, capture_output=True)
-    assert code == 2 and "--max-gb" in errors and find_here(engine, registry) == {"set/one"}
-
-
-def test_a_file_without_images_and_a_bound_without_a_pull_are_refused(turnsmith, task_folder, write_tasks):
+def test_a_file_without_images_and_a_removed_option_are_refused(turnsmith, task_folder, write_tasks):
     result = turnsmith("tasks", "images", task_folder)
     assert result.exit_code == 2 and str(task_folder) in result.stderr
     result = turnsmith("tasks", "images", write_tasks("a/b"), "--max-gb", "3")
-    assert result.exit_code == 2 and "--max-gb" in result.stderr and "--pull" in result.stderr
+    assert result.exit_code == 2 and "--max-gb" in result.stderr and "podman image prune" in result.stderr

@@ -19,7 +19,7 @@ from turnsmith.sandboxes.images.preflight import (
     find_free_bytes,
     look_for,
 )
-from turnsmith.sandboxes.images.pulling import DiskFull, Pull, pull_images
+from turnsmith.sandboxes.images.pulling import DiskFull, pull_images
 from turnsmith.sandboxes.images.registry import Registry
 from turnsmith.sandboxes.podman import find_users
 from turnsmith.sandboxes.runtime import cache_folder
@@ -59,19 +59,12 @@ class ImageSearch:
 class Pulling:
     """Result of pulling images."""
 
-    pulls: list[Pull]
+    faults: dict[str, str]
+    """Reason of each failed pull, by image."""
+    num_pulled: int
     num_wanted: int
     stop: str
     """Error that ended the pull early; empty if none."""
-
-    @property
-    def faults(self) -> dict[str, str]:
-        """Reason of each failed pull, by image."""
-        return {pull.image.name: pull.fault for pull in self.pulls if pull.fault}
-
-    @property
-    def num_pulled(self) -> int:
-        return len(self.pulls) - len(self.faults)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -153,18 +146,18 @@ def print_report(path: Path, search: ImageSearch, bandwidth: float) -> None:
         )
 
 
-def pull_all(search: ImageSearch, max_gb: float | None) -> Pulling:
+def pull_all(search: ImageSearch) -> Pulling:
     """Pull the images that are not present, with visible progress."""
-    max_bytes = None if max_gb is None else round(max_gb * 1e9)
-    pulls, images, needed = list[Pull](), search.there, list(search.tasks_of)
+    images, faults, num_pulled, stop = search.there, dict[str, str](), 0, ""
     with watching() as progress, progress.work("pulling (MB)", sum(map(weigh, images))) as work:
         try:
-            for pull in pull_images(search.program, images, needed, max_bytes):
-                pulls.append(pull)
-                work.advance(weigh(pull.image), f"{len(pulls)}/{len(images)} images")
+            for number, (image, fault) in enumerate(pull_images(search.program, images), 1):
+                num_pulled += not fault
+                faults |= {image.name: fault} if fault else {}
+                work.advance(weigh(image), f"{number}/{len(images)} images")
         except DiskFull as error:
-            return Pulling(pulls, len(images), str(error))
-    return Pulling(pulls, len(images), "")
+            stop = str(error)
+    return Pulling(faults, num_pulled, len(images), stop)
 
 
 def weigh(image: ImageFacts) -> int:

@@ -17,10 +17,7 @@ PullThem = Annotated[bool, typer.Option("--pull", help="Pull missing images; an 
 Bandwidth = Annotated[
     float, typer.Option("--bandwidth", metavar="MBPS", min=0.001, help="Bandwidth for the estimate, in Mbit/s.")
 ]
-MaxGb = Annotated[
-    float | None,
-    typer.Option("--max-gb", metavar="N", min=0, help="With --pull: remove images pulled earlier to stay below N GB."),
-]
+MaxGb = Annotated[float | None, typer.Option("--max-gb", hidden=True)]
 
 
 def show_images(
@@ -39,12 +36,12 @@ def show_images(
     """
     from turnsmith.cli import image_report as found
 
-    if max_gb is not None and not pull:
-        raise UsageError("--max-gb goes with --pull: add --pull, or leave out --max-gb")
+    if max_gb is not None:
+        raise UsageError("--max-gb was removed: remove images by `podman image prune --all --filter until=24h`")
     search = found.search(path, tasks or [], limit, engine or PODMAN, bandwidth)
     if not as_json:
         found.print_report(path, search, bandwidth)
-    pulling = found.pull_all(search, max_gb) if pull else None
+    pulling = found.pull_all(search) if pull else None
     if as_json:
         typer.echo(json.dumps(search.report | (pulling.report if pulling else {}), indent=2))
     elif pulling:

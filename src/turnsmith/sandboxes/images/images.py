@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.images.cache import mark_use, name_trees
 from turnsmith.sandboxes.podman import LABEL, ask
 from turnsmith.sandboxes.runtime import prepare_folder
 
@@ -39,7 +38,6 @@ def find_image(program: str, name: str) -> Image:
         remedy = f"`{program} pull {reference}` brings it, and `turnsmith tasks images PATH --pull` all of a task file"
         raise UsageError(f"there is no image {reference} on this machine: {remedy}")
     [facts] = json.loads(ask(program, ["image", "inspect", reference]))
-    mark_use(facts["Id"].removeprefix("sha256:"))
     config = facts.get("Config") or {}
     environment = dict(variable.split("=", 1) for variable in config.get("Env") or [])
     home = environment.get("HOME") or ("/root" if config.get("User", "").split(":")[0] in _ROOTS else "/tmp")
@@ -90,7 +88,7 @@ def find_tree(program: str, image: Image, workdir: str, owner: str) -> tuple[Pat
     """Copy an image's files at the workdir into the cache, once; return that folder, or () if there are none."""
     place = hashlib.sha256(workdir.encode()).hexdigest()[:16]
     folder = prepare_folder(
-        f"{name_trees(image.identity)}{place}", lambda folder: _copy_out(program, image, workdir, owner, folder)
+        f"image-{image.identity[:16]}-{place}", lambda folder: _copy_out(program, image, workdir, owner, folder)
     )
     return (folder,) if any(folder.iterdir()) else ()
 
