@@ -40,7 +40,7 @@ def test_the_page_has_an_example_of_each_kind(tmp_path):
 
 
 def read_tables(file):
-    """The tables of a module, by kind."""
+    """Return the tables of a module, by kind."""
     return {table.kind: table for table in runpy.run_path(str(file)).values() if isinstance(table, NameTable)}
 
 
