@@ -1,5 +1,6 @@
-"""References in pages and configuration files: files, links, anchors, commands, flags and keys exist."""
+"""References in pages and configuration files: files, links, anchors, commands, flags, keys and names in code exist."""
 
+import importlib
 import re
 from pathlib import Path
 from types import NoneType, UnionType
@@ -27,6 +28,10 @@ PAGE = re.compile(r"\bdocs/[\w-]+\.md(?:#[\w-]+)?")
 COMMAND = re.compile(r"(?<![\w/.-])turnsmith ((?:tasks )?[a-z][a-z-]*)([^`#|&;)]*)")
 FLAG = re.compile(r"(?<!\S)\[?(--?[a-zA-Z][\w.-]*)")
 KEY = re.compile(r"(?<!\S)`?--([a-z_]+(?:\.\w+)+)(?![\w.-])")
+SPAN = re.compile(r"`([^`\n]+)`")
+NAME_OF_CODE = re.compile(r"[A-Z]\w*[a-z]\w*[A-Z]\w*|[A-Z]\w*_\w+")
+ELSEWHERE = {"MADV_POPULATE_WRITE"}
+"""Names of the kernel and of libraries that no file contains."""
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
@@ -35,6 +40,9 @@ def name_page(page):
 
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=name_page)
+every_current_page = pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name_page
+)
 
 
 def read(page):
@@ -127,6 +135,48 @@ def test_every_command_and_flag_exists(page):
 @every_page
 def test_every_dotted_flag_is_a_configuration_key(page):
     assert [key for key in KEY.findall(read(page)) if not is_key(key)] == []
+
+
+def list_spans(page):
+    """Return the code spans of a page, without those in code blocks."""
+    return SPAN.findall(FENCE.sub("", read(page)))
+
+
+def is_importable(dotted):
+    """Return True if a dotted name below `turnsmith` names a module or an attribute."""
+    parts = ["turnsmith", *dotted.removeprefix("turnsmith.").split(".")]
+    for length in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:length]))
+        except ImportError:
+            continue
+        for name in parts[length:]:
+            value = getattr(value, name, None)
+        return value is not None
+    return False
+
+
+@every_page
+def test_every_named_module_file_exists(page):
+    files = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[!.]*/**/*.py")]
+    names = {span for span in list_spans(page) if re.fullmatch(r"[\w./-]+/\w+\.py", span)}
+    assert [name for name in sorted(names) if not any(file.endswith(f"/{name}") for file in files)] == []
+
+
+@every_current_page
+def test_every_dotted_name_is_a_key_or_importable(page):
+    rooms = {path.stem for path in (ROOT / "src/turnsmith").iterdir()} | {"turnsmith"}
+    spans = {span for span in list_spans(page) if re.fullmatch(r"[a-z_]+(\.\w+)+", span)}
+    names = {span for span in spans if span.split(".")[0] in rooms and not span.endswith((".json", ".jsonl", ".py"))}
+    assert [name for name in sorted(names) if not (is_key(name) or is_importable(name))] == []
+
+
+@every_current_page
+def test_every_class_and_constant_is_a_name_in_the_code(page):
+    names = {span for span in list_spans(page) if NAME_OF_CODE.fullmatch(span)}
+    files = [path for path in ROOT.glob("[!.]*/**/*.py") if names]
+    known = {word for file in files for word in re.findall(r"\w+", file.read_text(encoding="utf-8"))}
+    assert sorted(names - known - ELSEWHERE) == []
 
 
 @pytest.mark.parametrize(
