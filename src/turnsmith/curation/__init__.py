@@ -1,6 +1,6 @@
-"""Curation of task files: filters, splits, merges, scores, decontamination and export, on rows that are streamed.
+"""Curation of task files: filters, splits, merges, scores, decontamination and export, row by row.
 
 `files` applies filters and splits to files. `decontaminate` finds copies of evaluation tasks, `score_file` asks a model
 for scores. `export` and `harbor` write tasks in other layouts. Commands and recipes import these modules. The package
-plays no episode.
+runs no rollouts.
 """

@@ -16,22 +16,22 @@ from turnsmith.errors import UsageError
 
 IDENTITIES = ("id", "repo")
 WAYS = (*IDENTITIES, "patch", "issue")
-"""Criteria for comparing two rows."""
+"""Criteria by which a training row can duplicate an evaluation row."""
 THRESHOLDS = {"patch": 0.5, "issue": 0.33}
-"""Minimum similarity of duplicates; tuned by `bench/curation.py`."""
+"""Criterion → minimum Jaccard similarity of duplicates; chosen by `bench/curation.py`."""
 BANDS = {"patch": (42, 3), "issue": (63, 2)}
-"""Bands and rows of the MinHash index: 99.6 and 99.9 % of pairs at the threshold become candidates."""
+"""Criterion → bands and rows of its MinHash index, which finds 99.6 and 99.9 % of the pairs at the threshold."""
 
 
 def choose_ways(given: Sequence[str]) -> Sequence[str]:
-    """Return the named criteria without repeats, or all. Raises UsageError for an unknown name."""
+    """Return the given criteria without repeats; all if none is given. Raises UsageError if one is unknown."""
     if unknown := next((way for way in given if way not in WAYS), None):
         raise UsageError(f"--by {unknown}: rows are compared by {', '.join(WAYS)}")
     return list(dict.fromkeys(given)) or WAYS
 
 
 def parse_thresholds(given: Sequence[str]) -> dict[str, float]:
-    """Parse thresholds: `["patch=0.6"]` → `{"patch": 0.6}`. Raises UsageError."""
+    """Parse similarity thresholds: `["patch=0.6"]` → `{"patch": 0.6}`. Raises UsageError."""
     found = {}
     for text in given:
         name, _, value = text.partition("=")
@@ -56,25 +56,25 @@ class Match:
 
 @dataclass
 class Likenesses:
-    """MinHash index of one text column of the evaluation set."""
+    """MinHash index of the patches or issues of the evaluation set."""
 
     way: str
     threshold: float
     shingles: dict[str, Shingles] = field(default_factory=dict)
     num_too_short: int = 0
-    """Number of rows, of both sides, that were too short to compare."""
+    """Number of training and evaluation rows whose text was too short to compare."""
 
     def __post_init__(self) -> None:
         self.index = MinHashLSH(num_perm=NUM_HASHES, params=BANDS[self.way])
 
     def add(self, row: TaskRow) -> None:
-        """Add an evaluation row; only the first of an id is kept."""
+        """Add an evaluation row; later rows with the same id are ignored."""
         if row.instance_id not in self.shingles and (found := self._cut(row)):
             self.shingles[row.instance_id] = found
             self.index.insert(row.instance_id, sketch(found))
 
     def find(self, row: TaskRow) -> Match | None:
-        """Return the most similar evaluation row above the threshold."""
+        """Match a training row with the most similar evaluation row; None if the similarity is below the threshold."""
         if not (mine := self._cut(row)):
             return None
         candidates = [(measure_likeness(mine, self.shingles[name]), name) for name in self.index.query(sketch(mine))]
@@ -93,7 +93,7 @@ class Likenesses:
 
 @dataclass
 class Identities:
-    """Index of evaluation rows by id and commit, or by repository (name, and commits, which forks share)."""
+    """Index of evaluation rows by task (id and commit) or by repository (its name, and commits, which forks share)."""
 
     way: str
     rows: dict[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Identities:
             self.rows.setdefault(name, row.instance_id)
 
     def find(self, row: TaskRow) -> Match | None:
-        """Return an evaluation row with the same identity."""
+        """Match a training row with an evaluation row of the same task or repository."""
         found = [self.rows[name] for name in self._names(row) if name in self.rows]
         return Match(row.instance_id, found[0], self.way, 1.0) if found else None
 
@@ -127,5 +127,5 @@ def index_rows(rows: Iterable[TaskRow], ways: Sequence[str], thresholds: Mapping
 
 
 def find_matches(row: TaskRow, index: Index) -> list[Match]:
-    """Return the duplicates of a training row, at most one per criterion."""
+    """Return the evaluation rows that a training row duplicates, at most one per criterion."""
     return [match for held in index if (match := held.find(row))]

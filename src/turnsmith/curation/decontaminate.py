@@ -25,12 +25,12 @@ class Decontamination:
     num_rows: int = 0
     num_left: int = 0
     num_found: dict[str, int] = field(default_factory=dict)
-    """Contaminated training rows by criterion; a row may match several."""
+    """Criterion → number of contaminated training rows; a row may match several criteria."""
     num_too_short: dict[str, int] = field(default_factory=dict)
-    """Rows of both sides that are too short to compare, by criterion."""
+    """Criterion → number of training and evaluation rows whose text is too short to compare."""
 
     def add(self, matches: Sequence[Match]) -> Sequence[Match]:
-        """Count the matches of one training row, and return them."""
+        """Count one training row and its matches; return the matches."""
         self.num_rows += 1
         self.num_left += not matches
         for match in matches:
@@ -47,7 +47,7 @@ def decontaminate_task_file(
     limit: int | None,
     progress: Progress,
 ) -> Decontamination:
-    """Write the tasks that match no evaluation task to the new folder `out`, with the pairs found. Raises UsageError."""
+    """Write the tasks that match no evaluation task to the new folder `out`; list the others. Raises UsageError."""
     file, evaluated = find_task_file(path), [find_task_file(other) for other in against]
     report = Decontamination(sum(map(count_rows, evaluated)))
     known = chain.from_iterable(map(read_rows, evaluated))

@@ -21,7 +21,7 @@ from turnsmith.types import Task
 
 
 def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: Path, progress: Progress) -> None:
-    """Write tasks to a folder, as new Harbor directories if they were not imported from Harbor. Raises UsageError."""
+    """Write tasks in the layout of a public data set. Raises UsageError if a task cannot be written."""
     refuse_own_folder(path, tasks, out)
     is_harbor = public is HARBOR
     new = [task for task in tasks if is_harbor and not came_from(task, HARBOR)]
@@ -42,7 +42,7 @@ def refuse_own_folder(path: Path, tasks: Sequence[Task], out: Path) -> None:
 
 
 def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[Task]:
-    """Write each task as a Harbor directory, then yield it. Raises UsageError."""
+    """Write each task as a Harbor directory, then yield the task. Raises UsageError if it cannot be written."""
     task_set = TaskSet(path.name, list(tasks), find_task_file(path))
     records = find_records(task_set) if tasks else {}
     for tree in task_set.list_trees():
@@ -51,9 +51,9 @@ def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[
 
 
 def find_records(task_set: TaskSet) -> dict[str, Qualification]:
-    """Find the current record of each task, preferring sandbox kinds that are first in the table.
+    """Find the current qualification record of each task. Of several sandbox kinds, the first in the table counts.
 
-    Records made with other than default settings are ignored.
+    Records made with non-default settings are ignored.
     """
     found: dict[str, Qualification] = {}
     for kind in reversed(SANDBOXES.paths):

@@ -25,13 +25,13 @@ from turnsmith.tracking.loops import follow
 
 DROPPED, FUNNEL = "dropped.jsonl", "funnel.json"
 PlacedRow = tuple[str, TaskRow]
-"""Subfolder of the output, or "" for the output itself, and a row for its task file."""
+"""Row to write, and the subfolder of the output whose task file gets it ("" for the output folder itself)."""
 
 
 def filter_task_file(
     path: Path, filters: Sequence[Filter], out: Path, limit: int | None, drop_unknown: bool, progress: Progress
 ) -> Funnel:
-    """Write the kept tasks to the new folder `out`, with the reasons for the others. Raises UsageError."""
+    """Write the tasks that pass the filters to the new folder `out`; log why others were dropped. Raises UsageError."""
     file, funnel = find_task_file(path), Funnel(filters, drop_unknown)
     rows = add_facts(stream_rows(file, f"filtering {path.name}", progress, limit), file)
     with building(out) as folder:
@@ -49,7 +49,7 @@ def _explain_empty(file: Path, funnel: Funnel) -> str:
 
 
 def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Iterator[PlacedRow]:
-    """Yield the rows without findings; write the findings of the others to `log`, one JSON line each."""
+    """Yield the rows without findings (reasons to drop a row). Write all findings to `log` as lines of JSON."""
     with log.open("w", encoding="utf-8") as lines:
         for row, findings in judged:
             lines.writelines(json.dumps(asdict(finding)) + "\n" for finding in findings)
@@ -58,7 +58,7 @@ def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Ite
 
 
 def write_rows(rows: Iterable[PlacedRow], file: Path, folder: Path, out: Path) -> dict[str, int]:
-    """Append rows of `file`, and their records, to task files in `folder`, which becomes `out`. Return counts by subfolder."""
+    """Append rows of `file` and their qualification records to task files in `folder`. Return counts by subfolder."""
     names = defaultdict[str, set[str]](set)
     with ExitStack() as opened:
         targets: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def stream_rows(file: Path, label: str, progress: Progress, limit: int | None = 
 
 
 def add_facts(rows: Iterable[TaskRow], file: Path) -> Iterator[TaskRow]:
-    """Yield the rows with their qualification records and scores, if such files are beside the task file."""
+    """Attach qualification records and scores to rows, if the task file's folder has such files."""
     facts = {record.instance_id: to_facts(record) for record in read_current(file)}
     scored = read_records(file.with_name(scoring.FILE_NAME), scoring.ScoreRecord)
     scores = {record.instance_id: record.scores for record in scored}
@@ -96,7 +96,7 @@ def add_facts(rows: Iterable[TaskRow], file: Path) -> Iterator[TaskRow]:
 
 
 def read_current(file: Path) -> Iterator[Qualification]:
-    """Yield the final qualification records of the current version beside a task file. The last one of a task counts."""
+    """Yield finished qualification records of the current format version from the task file's folder, oldest first."""
     beside = file.with_name(qualification.FILE_NAME)
     records = read_records(beside, Qualification, f'"version":{qualification.VERSION},')
     return (record for record in records if record.verdict.is_final)
@@ -121,7 +121,7 @@ def to_facts(record: Qualification) -> RunFacts:
 def split_task_file(
     path: Path, parts: Sequence[Part], by: str, seed: int, out: Path, limit: int | None, progress: Progress
 ) -> dict[str, int]:
-    """Write one folder per part into the new folder `out`; return the number of tasks of each. Raises UsageError."""
+    """Write each part of a split to a subfolder of the new folder `out`; return task counts. Raises UsageError."""
     file = find_task_file(path)
     choose = plan_split(file, parts, by, seed, limit, progress)
     rows = ((choose(row).name, row) for row in stream_rows(file, f"splitting {path.name}", progress, limit))
@@ -136,7 +136,7 @@ def split_task_file(
 def plan_split(
     file: Path, parts: Sequence[Part], by: str, seed: int, limit: int | None, progress: Progress
 ) -> Callable[[TaskRow], Part]:
-    """Return a function from row to part: by id alone, or by date or repository, which reads all rows. Raises UsageError."""
+    """Return a function from row to part. Splits by date or repository first read all rows. Raises UsageError."""
     if by == "id":
         return lambda row: choose_part(row.instance_id, parts, seed)
     rows = stream_rows(file, "reading the tasks", progress, limit)
@@ -148,7 +148,7 @@ def plan_split(
 
 
 def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> dict[str, int]:
-    """Write the tasks of all files to the new folder `out`; return the number of each file. Raises UsageError."""
+    """Write the tasks of all files to the new folder `out`; return task counts by file. Raises UsageError."""
     if len(paths) < 2:
         raise UsageError(f"{', '.join(map(str, paths))} is one task file, and merging needs two: give another PATH")
     counts, owners = dict[str, int](), dict[str, Path]()
@@ -160,7 +160,7 @@ def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> di
 
 
 def claim_rows(rows: Iterable[TaskRow], file: Path, owners: dict[str, Path]) -> Iterator[PlacedRow]:
-    """Yield the rows, recording their file by id and commit. Raises UsageError if an earlier file has the same task."""
+    """Yield the rows of a file, and add its tasks to `owners`. Raises UsageError if another file has the same task."""
     for row in rows:
         for key in identify(row):
             if key in owners:

@@ -1,6 +1,6 @@
-"""Filters by name, each with a description, a reason, and a rule on a row and its qualification record.
+"""Filters of task rows by name. A rule decides from the row and its qualification record.
 
-A row without the required data is `unknown` to a filter; it is counted and kept by default.
+A rule that lacks data about a row returns `unknown`; such rows are kept by default.
 """
 
 import operator
@@ -19,7 +19,7 @@ IMPLICIT_NAMES = "B2"
 
 
 class Fate(StrEnum):
-    """Verdict of a filter on a row."""
+    """Decision of a filter about a row: keep, drop or unknown."""
 
     STAYS = "stays"
     DROPPED = "dropped"
@@ -27,28 +27,28 @@ class Fate(StrEnum):
 
 
 Judgement = tuple[Fate, str]
-"""Verdict and its reason; the reason is empty if the row stays."""
+"""Decision about a row and its reason; the reason is empty if the row is kept."""
 STAYS: Judgement = (Fate.STAYS, "")
 Measure = Callable[[TaskRow], float | None]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Named rule that drops rows."""
+    """Named rule that drops task rows."""
 
     name: str
     drops: str
-    """Description of the dropped rows; `{limit}` is replaced by the limit."""
+    """Description of the rows that the filter drops; `{limit}` stands for its limit."""
     why: str
     judge: Callable[[TaskRow, float], Judgement]
     limit: float | None = None
-    """Limit, set by `name=value`; None if the filter has none."""
+    """Number with which the rule compares a row, set by `name=value`; None if the filter needs no number."""
 
     def look(self, row: TaskRow) -> Judgement:
         return self.judge(row, self.limit or 0)
 
     def describe(self) -> str:
-        """Describe the dropped rows, with the limit."""
+        """Describe the rows that the filter drops, with its limit."""
         return self.drops.format(limit=f"{self.limit or 0:g}")
 
     def __str__(self) -> str:
@@ -58,17 +58,17 @@ class Filter:
 def at_most(
     name: str, limit: float, measure: Measure, unit: str, why: str = "too large a change", drops: str = ""
 ) -> Filter:
-    """Build a filter with an inclusive upper limit."""
+    """Build a filter that drops rows whose measure is above the limit."""
     return Filter(name, drops or f"more than {{limit}} {unit}", why, bounded(measure, unit, operator.le), limit)
 
 
 def at_least(name: str, limit: float, measure: Measure, unit: str, why: str, drops: str) -> Filter:
-    """Build a filter with an inclusive lower limit."""
+    """Build a filter that drops rows whose measure is below the limit."""
     return Filter(name, drops, why, bounded(measure, unit, operator.ge), limit)
 
 
 def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -> Callable[[TaskRow, float], Judgement]:
-    """Build a rule that compares a measure with the limit."""
+    """Build a rule that drops a row whose measure does not fit the limit; unknown if there is no measure."""
 
     def judge(row: TaskRow, limit: float) -> Judgement:
         value = measure(row)
@@ -80,7 +80,7 @@ def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -
 
 
 def count_modified(name: str, count: Callable[[str], int]) -> Measure:
-    """Build a measure that returns the data set's own count, or else counts in the gold patch."""
+    """Build a measure that reads the count `name` of the data set or, if missing, counts in the gold patch."""
 
     def measure(row: TaskRow) -> float | None:
         own = row.meta.get(name)
@@ -93,7 +93,7 @@ def count_modified(name: str, count: Callable[[str], int]) -> Measure:
 
 
 def count_words(column: str) -> Measure:
-    """Build a measure that counts the words of a text column."""
+    """Build a function that counts the words in a text column of a row."""
 
     def measure(row: TaskRow) -> float | None:
         text = row.text(column)
@@ -103,7 +103,7 @@ def count_words(column: str) -> Measure:
 
 
 def count_tests(column: str) -> Measure:
-    """Build a measure that counts the tests of a list column."""
+    """Build a function that counts the tests in a list column of a row."""
 
     def measure(row: TaskRow) -> float | None:
         tests = row.tests(column)
@@ -113,7 +113,7 @@ def count_tests(column: str) -> Measure:
 
 
 def judge_issue(row: TaskRow, limit: float) -> Judgement:
-    """Drop a vague issue, with the reason."""
+    """Drop a row whose issue is vague."""
     text = row.text("problem_statement")
     if text is None:
         return Fate.UNKNOWN, "no issue"
@@ -122,7 +122,7 @@ def judge_issue(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_scores(row: TaskRow, limit: float) -> Judgement:
-    """Drop rows with any score at or above the limit; unknown if one of the three is missing."""
+    """Drop a row if an LLM score is at or above the limit; unknown if a score is missing."""
     scores = read_scores(row)
     if bad := [f"{name} {value:g}" for name, value in scores.items() if value >= limit]:
         return Fate.DROPPED, ", ".join(bad)
@@ -131,7 +131,7 @@ def judge_scores(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_names(row: TaskRow, limit: float) -> Judgement:
-    """Judge by the qualification record, or by V2's code for implicit names."""
+    """Drop a row whose tests need names that only the gold patch defines, by its record or SWE-rebench V2's code."""
     codes = read_codes(row)
     if IMPLICIT_NAMES in codes:
         return Fate.DROPPED, f"code {IMPLICIT_NAMES}"
@@ -141,7 +141,7 @@ def judge_names(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
-    """Judge by the repeats in the qualification record; unknown if they agree but are fewer than the limit."""
+    """Drop a row with flaky tests; unknown if it was qualified with fewer repeats than the limit."""
     if row.facts and row.facts.flaky_tests:
         return Fate.DROPPED, f"{row.facts.flaky_tests[0]} in {row.facts.num_repeats} repeats"
     repeats = row.facts.num_repeats if row.facts else 0
@@ -149,7 +149,7 @@ def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_qualification(row: TaskRow, limit: float) -> Judgement:
-    """Judge by the verdict in the qualification record."""
+    """Drop a row that qualification rejected; unknown without a qualification record."""
     if not row.facts:
         return Fate.UNKNOWN, "no record"
     return STAYS if row.facts.is_qualified else (Fate.DROPPED, row.facts.verdict)
@@ -237,11 +237,11 @@ BUNDLES: dict[str, tuple[str, ...]] = {
         "max-fail-to-pass",
     ),
 }
-"""Bundle name → filters: those of arXiv 2508.03501, and those of SWE-rebench's leaderboard."""
+"""Name of a bundle → its filters. `paper` follows arXiv 2508.03501, `leaderboard` SWE-rebench's leaderboard."""
 
 
 def choose_filters(wanted: Sequence[str]) -> list[Filter]:
-    """Parse filters `NAME` or `NAME=value`, with bundles expanded, in order; the last limit of a name wins.
+    """Parse filters `NAME` or `NAME=value`, and expand bundles; the last limit of a filter wins.
 
     Raises UsageError.
     """
@@ -262,9 +262,9 @@ def parse_filter(text: str) -> Filter:
     """Parse one filter, such as `max-files=3`. Raises UsageError."""
     name, has_value, value = text.partition("=")
     if name in BUNDLES:
-        raise UsageError(f"filter {text!r}: {name} stands for {', '.join(BUNDLES[name])}: give each its own limit")
+        raise UsageError(f"filter {text!r}: {name} is a bundle of {', '.join(BUNDLES[name])}: set their limits")
     if name not in FILTERS:
-        raise UsageError(f"no filter {name!r}: there is {', '.join([*BUNDLES, *FILTERS])}")
+        raise UsageError(f"no filter {name!r}: choose from {', '.join([*BUNDLES, *FILTERS])}")
     found = FILTERS[name]
     if not has_value:
         return found

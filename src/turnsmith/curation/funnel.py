@@ -1,4 +1,4 @@
-"""Sequence of filters with counts of seen, dropped and undecided rows per stage."""
+"""Sequence of filters, with counts of the rows that each has seen, dropped or left undecided."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from turnsmith.curation.rows import TaskRow
 
 @dataclass
 class Stage:
-    """Counts of one filter."""
+    """Filter in a funnel, with its counts of rows."""
 
     filter: Filter
     num_seen: int = 0
@@ -24,7 +24,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Dropped row, with filter and reason."""
+    """Record of a dropped row: its id, the filter and the reason."""
 
     instance_id: str
     filter: str
@@ -33,11 +33,11 @@ class Dropped:
 
 @dataclass
 class Funnel:
-    """Filter stages with counts; later stages do not see dropped rows."""
+    """Sequence of filters with counts; a row that one filter drops does not reach the next."""
 
     filters: Sequence[Filter]
     drop_unknown: bool = False
-    """True to drop rows that a filter cannot decide."""
+    """Drop rows of which a filter lacks data."""
     stages: list[Stage] = field(init=False)
     num_rows: int = 0
 
@@ -49,13 +49,13 @@ class Funnel:
         return self.stages[-1].num_left if self.stages else self.num_rows
 
     def sift(self, rows: Iterable[TaskRow]) -> Iterator[tuple[TaskRow, list[Dropped]]]:
-        """Yield each row with its drop record, if any, counting it."""
+        """Filter rows: yield each with a list that holds its drop record, or is empty if the row is kept."""
         for row in rows:
             dropped = self.judge(row)
             yield row, [dropped] if dropped else []
 
     def judge(self, row: TaskRow) -> Dropped | None:
-        """Pass one row through the stages; return its drop record, if any."""
+        """Pass one row through the filters; return its drop record, or None if the row is kept."""
         self.num_rows += 1
         for stage in self.stages:
             stage.num_seen += 1
@@ -67,7 +67,7 @@ class Funnel:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts of all stages."""
+        """Return the counts of all filters."""
         stages = [
             {
                 "filter": str(stage.filter),

@@ -1,4 +1,4 @@
-"""Detection of English text by its most common words, without code."""
+"""Detection of English issues by the share of common English words; code in the text is skipped."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Normalised repository names, equal for forks, mirrors and releases, and identities of tasks."""
+"""Normalised repository names, which forks, mirrors and releases share; values that identify a task."""
 
 import re
 from typing import Any, TypeGuard
@@ -6,9 +6,9 @@ from typing import Any, TypeGuard
 from turnsmith.curation.rows import TaskRow
 
 MIRROR = re.compile(r"^[^/]+__(?P<name>.+?)(?:\.[0-9a-f]{7,40})?$")
-"""Pattern of SWE-smith's mirrors: `swesmith/owner__name.0123abcd`."""
+"""Pattern of repository names that SWE-smith gives its mirrors: `swesmith/owner__name.0123abcd`."""
 RELEASE = re.compile(r"-v?\d+(?:\.\w+)*$")
-"""Version suffix of a package's source: `toolz-1.0.0`."""
+"""Pattern of the version in the name of a released package: `toolz-1.0.0`."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -28,7 +28,7 @@ def name_repository(row: TaskRow) -> str:
 
 
 def find_commits(row: TaskRow) -> list[str]:
-    """List the full commit hashes in a row's history, which forks share.
+    """List the full commit hashes of a row; forks of a repository share them.
 
     The base commit of a mined task is synthetic, so its parent and original commit are used too.
     """

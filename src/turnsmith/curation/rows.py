@@ -1,4 +1,4 @@
-"""Streamed rows of a task file; memory holds one row and the ids seen so far."""
+"""Rows of a task file, read one at a time; only the ids of earlier rows stay in memory."""
 
 import json
 import os
@@ -12,26 +12,26 @@ from turnsmith.errors import UsageError
 from turnsmith.io.files import Line, parse_json, read_json_lines
 
 PLACES = ("layers", "environment")
-"""Columns with folder paths relative to the task file."""
+"""Columns that hold folder paths relative to the task file."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Qualification record of a task, from running its tests."""
+    """Facts from a task's qualification record that filters use."""
 
     missing_names: tuple[str, ...] = ()
-    """Missing names that cause all FAIL_TO_PASS failures and that the gold patch defines."""
+    """Names that only the gold patch defines, if every FAIL_TO_PASS test fails because of such a name."""
     num_repeats: int = 0
-    """Number of runs, each on the untouched tree and with the gold patch."""
+    """Number of times that qualification ran the tests, both without and with the gold patch."""
     flaky_tests: tuple[str, ...] = ()
-    """Tests with differing outcomes across the repeats."""
+    """Tests whose status differed between the repeated runs."""
     verdict: str = ""
     is_qualified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """Row of a task file and its additional records."""
+    """Row of a task file, with facts from its qualification and scores from an endpoint."""
 
     line: bytes
     columns: dict[str, Any]
@@ -47,7 +47,7 @@ class TaskRow:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Return the `meta` column; empty if missing. Raises UsageError if it is not an object."""
+        """Return the row's `meta` column; empty if missing. Raises UsageError if it is not an object."""
         meta = self.columns.get("meta")
         if meta is None:
             return {}
@@ -56,21 +56,21 @@ class TaskRow:
         return meta
 
     def text(self, column: str) -> str | None:
-        """Return a text column; None if missing. Raises UsageError if it is not text."""
+        """Return a text column of the row; None if missing. Raises UsageError if it is not text."""
         value = self.columns.get(column)
         if value is None or isinstance(value, str):
             return value
         raise UsageError(f"{self.place}: column {column!r} is not text")
 
     def tests(self, column: str) -> list[str] | None:
-        """Return a list of tests, given as a list or as JSON (classic SWE-bench); None if missing. Raises UsageError."""
+        """Return a column of test ids, stored as a list or as JSON (SWE-bench); None if missing. Raises UsageError."""
         value = self.columns.get(column)
         if value is None:
             return None
         try:
             value = parse_json(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise UsageError(f"{self.place}: column {column!r} is neither a list nor JSON of one: {error}") from None
+            raise UsageError(f"{self.place}: column {column!r} is neither a list nor a JSON list: {error}") from None
         if not isinstance(value, list) or not all(isinstance(test, str) for test in value):
             raise UsageError(f"{self.place}: column {column!r} is not a list of tests")
         return value
@@ -88,10 +88,10 @@ def read_rows(file: Path, limit: int | None = None) -> Iterator[TaskRow]:
 
 
 def parse_row(line: Line) -> TaskRow:
-    """Parse one line. Raises UsageError that names its place."""
+    """Parse one line of a task file. Raises UsageError with its line number."""
     columns = line.parse()
     if not isinstance(columns, dict):
-        raise UsageError(f"{line.place}: a task is an object")
+        raise UsageError(f"{line.place}: the line is not a JSON object")
     name = columns.get("instance_id")
     if not isinstance(name, str) or not name:
         raise UsageError(f"{line.place}: column 'instance_id' is missing or not text")
@@ -104,7 +104,7 @@ def count_rows(file: Path, limit: int | None = None) -> int:
 
 
 def relocate(row: TaskRow, source: Path, target: Path) -> bytes:
-    """Rewrite the row's relative folders from folder `source` to folder `target`; return its line."""
+    """Return the row as a line of JSON whose folder paths, relative to `source`, are relative to `target`."""
     moved = {name: _move(row.columns[name], source, target) for name in PLACES if row.columns.get(name)}
     if all(moved[name] == row.columns[name] for name in moved):
         return row.line

@@ -1,4 +1,4 @@
-"""Scoring of a task file by an endpoint; answers are stored beside the file and not requested again."""
+"""Scoring of a task file by a model endpoint. Scores are stored beside the file and not requested again."""
 
 import os
 from collections import deque
@@ -19,7 +19,7 @@ from turnsmith.tracking import Progress
 def score_task_file(
     path: Path, scorer: Scorer, prompt: Template, num_workers: int, limit: int | None, progress: Progress
 ) -> dict[str, int]:
-    """Ask for scores of each task that has none; return counts. Raises UsageError, EngineError."""
+    """Ask a model for the scores of each task that has none; return counts of tasks. Raises UsageError, EngineError."""
     file = find_task_file(path)
     journal = file.with_name(FILE_NAME)
     counts = {"asked": 0, "on_record": 0, "scored_by_the_set": 0, "without_an_answer": 0}
@@ -37,7 +37,7 @@ def score_task_file(
 def _select(
     rows: Iterator[TaskRow], prompt: Template, known: set[str], counts: dict[str, int]
 ) -> Iterator[tuple[TaskRow, str]]:
-    """Yield the rows without scores, with their questions."""
+    """Yield the rows without scores, each with the question to ask about it; count the others."""
     for row in rows:
         question = write_question(row, prompt)
         if len(read_scores(row)) == len(NAMES):
@@ -49,7 +49,7 @@ def _select(
 
 
 def _ask_all(waiting: Iterator[tuple[TaskRow, str]], scorer: Scorer, num_workers: int) -> Iterator[ScoreRecord]:
-    """Yield the answers in order, with `num_workers` questions at once."""
+    """Score rows with `num_workers` concurrent requests; yield the scores in the order of the rows."""
     with ThreadPoolExecutor(num_workers) as pool:
         running: deque[Future[ScoreRecord]] = deque()
         try:

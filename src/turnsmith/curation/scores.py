@@ -13,14 +13,14 @@ from turnsmith.curation.rows import TaskRow
 DIFFICULTY, ISSUE, TESTS = NAMES = ("difficulty_score", "issue_text_score", "test_score")
 BEST, WORST = 0, 3
 WORDS = {"easy": 1, "medium": 2, "hard": 3}
-"""V2 difficulty → score; its hardest word maps to the worst score."""
+"""Difficulty in SWE-rebench V2 → score; "hard" gets the worst score."""
 OF_TESTS = {"B1", "B2", "B5", "B7", "B10"}
-"""Codes of defects in tests or patches; other codes with B concern the issue."""
+"""SWE-rebench V2's codes of defects in tests or patches; its other B codes concern the issue."""
 CODE = re.compile(r"\b(?:A|B\d+)\b")
 
 
 def read_scores(row: TaskRow) -> dict[str, float]:
-    """Return scores by name, from the data set or else from the endpoint; missing scores are left out."""
+    """Return a row's scores by name: those of the data set or, if it has none, those of the endpoint."""
     own = row.meta.get("llm_score")
     if isinstance(own, dict):
         return {name: own[name] for name in NAMES if _is_score(own.get(name))} or dict(row.asked_scores)
@@ -32,14 +32,14 @@ def _is_score(value: Any) -> bool:
 
 
 def read_judgements(row: TaskRow) -> list[dict[str, Any]]:
-    """Return V2's judgements of a row."""
+    """Return the judgements that SWE-rebench V2 stores with a row."""
     found = row.meta.get("llm_metadata")
     judgements = found if isinstance(found, list) else [found]
     return [judgement for judgement in judgements if isinstance(judgement, dict)]
 
 
 def read_codes(row: TaskRow) -> set[str]:
-    """Return V2's codes: `A` for a clean task, `B1` to `B11` for defects; empty if not judged."""
+    """Return SWE-rebench V2's codes: `A` for a clean task, `B1` to `B11` for defects; empty if not judged."""
     return _read_codes(read_judgements(row))
 
 

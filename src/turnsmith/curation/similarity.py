@@ -23,7 +23,7 @@ OTHER_LANGUAGES = (
     "template typename auto unsigned sizeof extern inline virtual override require module exports"
 )
 FIXED = frozenset([*keyword.kwlist, *dir(builtins), "self", "cls", *OTHER_LANGUAGES.split()])
-"""Names that are not replaced."""
+"""Keywords and built-in names, which are compared as they are; other identifiers are replaced."""
 RUN_TOKENS = 5
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 SAYS_NOTHING = frozenset(
@@ -38,7 +38,7 @@ SAYS_NOTHING = frozenset(
 ENDINGS = re.compile(r"(?:ing|ed|es|s)$")
 MIN_STEM = 4
 MIN_SHINGLES = {"patch": 12, "issue": 8}
-"""Minimum number of shingles for a comparison."""
+"""Minimum number of shingles; shorter patches or issues are not compared."""
 NUM_HASHES = 126
 
 
@@ -49,7 +49,7 @@ def shingle_patch(patch: str) -> Shingles:
 
 
 def _spell(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the tokens of a hunk, with identifiers replaced by their position in the line."""
+    """Yield the tokens of a hunk, with each identifier replaced by its position in the line."""
     for line in lines:
         places: dict[str, str] = {}
         tokens = TOKEN.findall(line[1:])
@@ -87,7 +87,7 @@ def measure_likeness(one: Shingles, other: Shingles) -> float:
 
 
 def sketch(shingles: Iterable[int]) -> MinHash:
-    """Build the MinHash of shingles, which are hashes already."""
+    """Build the MinHash of shingles. The shingles are hashed already."""
     made = MinHash(num_perm=NUM_HASHES, hashfunc=_same)
     made.update_batch(shingles)
     return made

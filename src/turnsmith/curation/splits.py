@@ -19,7 +19,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Part:
-    """Part with its share of all rows."""
+    """Part of a split: its name and its share of all rows."""
 
     name: str
     share: float
@@ -47,7 +47,7 @@ def _parse_part(piece: str, text: str) -> Part:
 
 
 def choose_part(instance_id: str, parts: Sequence[Part], seed: int) -> Part:
-    """Choose a part by the id's hash; independent of the other rows."""
+    """Choose the part of a task by a hash of its id, so that other tasks have no influence."""
     place = (
         int.from_bytes(hashlib.sha256(f"{seed} {instance_id}".encode(errors="surrogatepass")).digest()[:8], "big")
         / 2**64
@@ -96,7 +96,7 @@ def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> li
 
 
 def _trace(sizes: Mapping[str, int], reached: Sequence[int], total: int) -> list[str]:
-    """Find names with this sum. Bit N of `reached[n]` is set if some of the first n sizes sum to N."""
+    """Find names whose sizes sum to `total`. Bit N of `reached[n]` is set if some of the first n sizes sum to N."""
     names = []
     for (name, size), before in reversed([*zip(sizes.items(), reached, strict=False)]):
         if not before >> total & 1:
@@ -106,7 +106,7 @@ def _trace(sizes: Mapping[str, int], reached: Sequence[int], total: int) -> list
 
 
 def cut_by_date(rows: Iterable[TaskRow], parts: Sequence[Part]) -> dict[str, Part]:
-    """Assign ids to parts by date, oldest first. Raises UsageError if a row has no date."""
+    """Assign task ids to parts by creation date, oldest first. Raises UsageError if a row has no date."""
     dates = {row.instance_id: find_date(row) for row in rows}
     names = sorted(dates, key=lambda name: (dates[name], name))
     placed, start, reached = dict[str, Part](), 0, 0.0
@@ -123,6 +123,6 @@ def find_date(row: TaskRow) -> datetime:
     if date := read_date(row.columns, row.meta):
         return date
     raise UsageError(
-        f"{row.place}: {row.instance_id!r} has no date, as neither 'created_at' nor 'meta.date' is one in ISO text: "
-        "leave it out, or give --by repo"
+        f"{row.place}: {row.instance_id!r} has no ISO date in 'created_at' or 'meta.date': "
+        "add one, leave the task out, or give --by repo"
     )

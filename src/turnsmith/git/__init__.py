@@ -1,6 +1,6 @@
 """Git data without a checkout: directory layers, diffs, patches, one-commit trees, histories and checkouts.
 
 `layers` reads stacked directories. `diff` compares them. `patches` splits patches and `patch_policy` checks them.
-`one_commit` writes git objects, `history` and `checkout` read repositories. Any part above may import them, and the
-package knows no task, sandbox or test.
+`one_commit` writes git objects, `history` and `checkout` read repositories. The
+package depends on no tasks, sandboxes or tests.
 """

@@ -1,7 +1,7 @@
-"""Git checkout of a user: the tracked files that an agent sees, and the patch that changes them.
+"""Git checkout of a user: reads the tracked files for an agent, and applies the agent's patch.
 
-Tracked files are read as they are in the working tree, with uncommitted changes. Untracked files are left out, ignored or
-not, since they may hold secrets. Submodules are left out. No link is followed.
+Tracked files are read as they are in the working tree, with uncommitted changes. Untracked files, which may hold
+secrets, and submodules are left out. Symlinks are not followed.
 """
 
 import errno
@@ -22,7 +22,7 @@ from turnsmith.io.programs import run_program
 SUBMODULE = b"160000"
 APPLY = ("git", "apply", "--whitespace=nowarn", "-")
 NO_REPOSITORY = {"GIT_DIR": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
-"""Environment in which no configuration, attribute or hook affects how a patch is applied."""
+"""Environment variables that keep git configuration, attributes and hooks from changing how a patch applies."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,23 @@ class Checkout:
 
     @property
     def path(self) -> Path:
-        """Return the top folder."""
+        """Return the top folder of the checkout."""
         return self.git.path
 
     @property
     def name(self) -> str:
-        """Return the folder's name, reduced to characters that are safe in file names."""
+        """Return the name of the checkout's top folder, without characters that are unsafe in file names."""
         return re.sub(r"[^A-Za-z0-9._-]", "-", self.path.name).lstrip(".-") or "checkout"
 
 
 def open_checkout(path: Path) -> Checkout:
-    """Open the checkout that contains a folder. Raises UsageError if there is none, or if it has unmerged files."""
+    """Open the checkout that contains `path`. Raises UsageError if there is none, or if it has unmerged files."""
     if not path.is_dir():
         raise UsageError(f"there is no folder {path}: give a git checkout")
     try:
         top = GitHistory(path.resolve(), "").git("rev-parse", "--show-toplevel")
     except UsageError:
-        raise UsageError(f"{path} is not a git checkout: give one, or run `git init` and `git add` there") from None
+        raise UsageError(f"{path} is not a git checkout: run `git init` and `git add` there, or give another") from None
     root = Path(os.fsdecode(top.removesuffix(b"\n")))
     checkout = Checkout(GitHistory(root, root.name))
     if unmerged := checkout.git.git("ls-files", "--unmerged", "-z"):
@@ -59,7 +59,7 @@ def open_checkout(path: Path) -> Checkout:
 
 
 def read_tree(checkout: Checkout) -> dict[str, TreeFile]:
-    """Read all tracked files from the working tree. Raises UsageError if there are none, or if they are too large."""
+    """Read all tracked files from the working tree. Raises UsageError if there are none, or too many bytes."""
     tree, room = dict[str, TreeFile](), MAX_TREE_BYTES
     with open_layers((checkout.path,)) as roots:
         [root] = roots
@@ -73,7 +73,7 @@ def read_tree(checkout: Checkout) -> dict[str, TreeFile]:
 
 
 def list_tracked(checkout: Checkout) -> list[str]:
-    """List the tracked paths, relative to the top, in order. Raises UsageError if a name is not UTF-8."""
+    """List the tracked paths in order, relative to the checkout. Raises UsageError if a name is not UTF-8."""
     paths = []
     for entry in checkout.git.git("ls-files", "--cached", "--stage", "-z").split(b"\0")[:-1]:
         facts, _, name = entry.partition(b"\t")
@@ -85,7 +85,7 @@ def list_tracked(checkout: Checkout) -> list[str]:
 
 
 def _read(root: int, path: str, max_bytes: int = MAX_TREE_BYTES) -> TreeFile | None:
-    """Read a file; None if it is missing or behind a link. Raises UsageError if it is too large."""
+    """Read a tracked file; None if it is missing or in a linked folder. Raises UsageError if it is too large."""
     try:
         file = read_file(Place(root, path), max_bytes)
     except OSError as error:
@@ -113,13 +113,13 @@ def apply_patch(checkout: Checkout, before: Mapping[str, TreeFile], patch: str) 
 
 
 def run_apply(patch: str, folder: Path, fault: str, error: type[TurnsmithError] = UsageError) -> None:
-    """Apply a patch to a folder as if it were in no repository. Raises PatchRefused; `error` if it does not apply."""
+    """Apply a patch to a folder, ignoring any repository. Raises PatchRefused, or `error` if it does not apply."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), **NO_REPOSITORY}
     run_program(APPLY, fault, stdin=to_bytes(patch), cwd=folder, env=environment, error=error)
 
 
 def find_changed(checkout: Checkout, before: Mapping[str, TreeFile], paths: Iterable[str]) -> list[str]:
-    """List the paths whose content differs from `before`, or that exist now without being a readable file."""
+    """List the paths whose content differs from `before`, and those that are no longer readable files."""
     with open_layers((checkout.path,)) as roots:
         [root] = roots
         now = {path: _read(root, path) for path in paths}

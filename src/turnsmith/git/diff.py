@@ -1,6 +1,6 @@
-"""Differences between two stacks of directories, printed as git prints them.
+"""Differences between two stacks of directories, as git patches.
 
-The host's git runs in an empty temporary repository, so no foreign configuration, attribute, hook or filter applies. The
+The host's git runs in an empty temporary repository, so no user's configuration, attribute, hook or filter applies. The
 sandbox's git is never used.
 """
 
@@ -18,29 +18,29 @@ from turnsmith.io.programs import run_program
 from turnsmith.runs.temporary import temporary_folder
 
 EXCLUDED = {"__pycache__", ".pytest_cache", ".hypothesis"}
-"""Names left out of patches, besides `.git` in any case and `*.pyc`."""
+"""Names of folders left out of patches; `.git` in any case and `*.pyc` are left out too."""
 
 MAX_BYTES = 16 << 20
-"""Total size of the compared files; files beyond it, in path order, are left out."""
+"""Maximum total size of the compared files. Files are read in path order; the rest is left out."""
 
 MAX_DEPTH = 100
-"""Maximum directory depth; deeper files are left out."""
+"""Maximum directory depth of compared files; deeper files are left out."""
 
 _DIFF = ["diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"]
 _SETTINGS = ["-c", "core.protectNTFS=false", "-c", "fastimport.unpackLimit=1", "-c", "core.fsync=none"]
-"""Allow any file name, write one pack file, and skip fsync; the last two halve the time."""
+"""Settings of git: allow any file name, write one pack file, skip fsync. The last two halve the time."""
 
 MAX_PATCH_BYTES = 2_000_000
 """Largest patch that a grader accepts. Files above this size are diffed as binary, which is fast."""
 
 KEPT_BYTES = 1 << 16
-"""Bytes of an oversized patch that are kept for inspection."""
+"""Number of bytes of an oversized patch that are kept for inspection."""
 
 GIT_TIMEOUT_S = 300.0
-"""Far longer than the largest comparison takes on a busy machine."""
+"""Time limit of a git command; the largest comparison takes far less."""
 
 NO_PATCH = "no patch: "
-"""Prefix of the text that replaces an unavailable patch."""
+"""Prefix of the text that stands in for a patch that is too large."""
 
 
 def check_git() -> None:
@@ -51,7 +51,7 @@ def check_git() -> None:
 
 @dataclass(frozen=True)
 class GitFile:
-    """File mode and content in git's terms."""
+    """File or symlink as git stores it: mode and content."""
 
     mode: str
     """`100644`, `100755`, or `120000` for a symlink, whose content is its target."""
@@ -60,7 +60,7 @@ class GitFile:
 
 @dataclass(frozen=True)
 class Change:
-    """Old and new version of one path, relative to the working tree; None if absent."""
+    """Change of one path, relative to the working tree: old and new file, None if there is none."""
 
     path: bytes
     old: GitFile | None
@@ -87,7 +87,7 @@ def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> li
 
 
 def subtract(changes: Sequence[Change], earlier: Sequence[Change]) -> list[Change]:
-    """List the changes since a state that was itself a list of changes to the same layers."""
+    """List the changes between two states, both given as changes to the same layers: `earlier`, then `changes`."""
     now, before = ({change.path: change for change in each} for each in (changes, earlier))
     found = []
     for path in sorted(now.keys() | before.keys()):
@@ -103,12 +103,12 @@ def _belongs(path: str) -> bool:
 
 
 def is_excluded(name: str) -> bool:
-    """Return True for names left out of patches."""
+    """Return True if files and folders of this name are left out of patches."""
     return name in EXCLUDED or name.endswith(".pyc") or name.lower() == ".git"
 
 
 def read_file(place: Place, max_bytes: int) -> GitFile | None:
-    """Read a file; None if it is no longer a regular file or symlink. Raises OSError, with EFBIG if it is too large."""
+    """Read a regular file or symlink; None if it is neither. Raises OSError, with EFBIG if it is too large."""
     with place.reached() as fd:
         status = os.fstat(fd)
         if stat.S_ISLNK(status.st_mode):
@@ -122,7 +122,7 @@ def read_file(place: Place, max_bytes: int) -> GitFile | None:
 
 
 def format_patch(changes: list[Change]) -> str:
-    """Format changes as a git patch, or as a refusal text if too large. Raises OSError, SandboxError."""
+    """Format changes as a git patch, or as a text with the patch's size if too large. Raises OSError, SandboxError."""
     if sum(2 * len(change.path) + 40 for change in changes) > MAX_PATCH_BYTES:  # lower bound: each path appears twice
         return refuse(f"{len(changes)} files make more than {MAX_PATCH_BYTES} bytes")
     text = [change for change in changes if _is_text(change)]
@@ -134,12 +134,12 @@ def format_patch(changes: list[Change]) -> str:
 
 
 def refuse(reason: str, patch: bytes = b"") -> str:
-    """Build the text that replaces an unavailable patch: an invalid first line, then the patch's first bytes."""
+    """Build the text that stands in for an oversized patch: a line with the reason, then the patch's first bytes."""
     return f"{NO_PATCH}{reason}\n{patch[:KEPT_BYTES].decode(errors='ignore')}"
 
 
 def _is_text(change: Change) -> bool:
-    """Return True if both versions are UTF-8 text, since a patch is a string."""
+    """Return True if the old and the new file are UTF-8 text."""
     try:
         contents = [file.content.decode() for file in (change.old, change.new) if file]
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Reader of git histories through the git program; nothing is checked out and no hook runs."""
+"""Reader of git histories. It runs git, but checks nothing out and runs no hooks."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from turnsmith.io.programs import run_program
 
 RECORD, FIELD = "\x01", "\x02"
 FORMAT = f"{RECORD}%H{FIELD}%P{FIELD}%cI{FIELD}%B{FIELD}"
-"""Format of `git log`: commit, parents, date, message; the changed files follow."""
+"""Output format of `git log`: commit, parents, date, message; git adds the changed files."""
 RAW = re.compile(r":(\d{6}) (\d{6}) \S+ \S+ ([A-Z])\t(.*)")
 COUNT = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)")
 MODES = {0o100644: REGULAR, 0o100755: EXECUTABLE, 0o120000: SYMLINK}
@@ -31,12 +31,12 @@ class FileChange:
     num_lines: int
     """Number of added and removed lines."""
     is_text: bool
-    """True for a regular text file, before and after."""
+    """True if the file is a regular text file both before and after the commit."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Commit compared with its first parent, so a merge contains all merged changes."""
+    """Commit with its changes against its first parent; for a merge, these are all changes that it brought in."""
 
     commit: str
     parent: str
@@ -61,7 +61,7 @@ class GitHistory:
 
 
 def open_history(path: Path, name: str = "") -> GitHistory:
-    """Open a repository. Raises UsageError if it has no commit, a shallow history, or if git is missing."""
+    """Open a repository. Raises UsageError if it has no commit or is a shallow clone, or if git is missing."""
     check_git()
     if not path.is_dir():
         raise UsageError(f"there is no folder {path}: give a git checkout, or a bare repository")
@@ -73,7 +73,7 @@ def open_history(path: Path, name: str = "") -> GitHistory:
         raise UsageError(f"{path} is not a git repository with a commit at HEAD: {error}") from None
     if is_shallow:
         raise UsageError(
-            f"{path} is a shallow clone, without the commits that tasks are made of: git fetch --unshallow"
+            f"{path} is a shallow clone, which lacks the commits to make tasks of: run git fetch --unshallow"
         )
     return GitHistory(path, name or _find_name(history))
 
@@ -145,7 +145,7 @@ def _read_blobs(history: GitHistory, blobs: Sequence[bytes]) -> dict[bytes, byte
 
 
 def make_diff(history: GitHistory, commit: Commit, paths: Sequence[str]) -> str:
-    """Return the patch of a commit for some of its files; empty if `paths` is empty."""
+    """Return the patch of a commit, limited to some paths; empty if `paths` is empty."""
     if not paths:
         return ""
     options = ["--no-renames", "--no-ext-diff", "--no-color", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"]
@@ -154,7 +154,7 @@ def make_diff(history: GitHistory, commit: Commit, paths: Sequence[str]) -> str:
 
 
 def read_merged_messages(history: GitHistory, commit: Commit) -> str:
-    """Return the messages of merged commits, oldest first, or the message of an ordinary commit."""
+    """Return the messages of all commits that a merge brought in, oldest first, or of the commit if it is no merge."""
     options = ["--no-merges", "--reverse", "--format=%B"]
     return history.git("log", *options, f"{commit.parent}..{commit.commit}", "--").decode(errors="replace").strip()
 
@@ -166,7 +166,7 @@ def find_date(history: GitHistory, commit: str) -> str:
 
 
 def find_version(history: GitHistory, commit: str) -> str:
-    """Return the version of the last version tag before a commit, for packages that take theirs from git; `0` if none."""
+    """Return the version in the last version tag before a commit; some packages need it to build. `0` if none."""
     try:
         tag = history.git("describe", "--tags", "--abbrev=0", "--match=*[0-9].[0-9]*", commit).decode().strip()
     except UsageError:

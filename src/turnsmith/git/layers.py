@@ -1,6 +1,6 @@
-"""Stacked directories with overlayfs semantics, read from the host without following symlinks.
+"""Stacked directories (layers) with overlayfs semantics, read from the host without following symlinks.
 
-Untrusted code writes the upper layer. So files are reached by descriptors only, and every path component must be a real
+Untrusted code writes the upper layer. So files are opened by descriptors only, and every path component must be a real
 directory.
 """
 
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 _LEFT_OUT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EOPNOTSUPP, errno.EFBIG}
-"""Errors of paths that are unreadable, too large, or changed since they were listed."""
+"""Errors that leave a path out: unreadable, too large, or changed since its folder was listed."""
 
 _OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Path below an open directory. Equal places are the same file of the same layer."""
+    """Path below a layer's open top directory. Equal places are the same file of the same layer."""
 
     root: int
     """Descriptor of the layer's top directory."""
@@ -28,7 +28,7 @@ class Place:
 
     @contextmanager
     def reached(self) -> Iterator[int]:
-        """Open an O_PATH descriptor, one component at a time, without following symlinks. Raises OSError."""
+        """Open the path as an O_PATH descriptor, component by component, without following symlinks. Raises OSError."""
         with ExitStack() as held:
             here = self.root
             for name in PurePosixPath(self.path).parts:
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass
 class Node:
-    """Entry of a merged view: a file, or the directories that merge (top first), or neither."""
+    """Entry of the merged layers: a file, or the directories of that name (top first), or neither."""
 
     directories: tuple[Place, ...] = ()
     file: Place | None = None
@@ -90,7 +90,7 @@ def walk(before: Node, after: Node, is_wanted: Callable[[str], bool]) -> Iterato
 
 @contextmanager
 def overlooking_changes() -> Iterator[None]:
-    """Leave the block if a path was hidden or changed by untrusted code; re-raise other errors."""
+    """Skip the rest of the block if untrusted code has hidden or changed a path; re-raise other errors."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def overlooking_changes() -> Iterator[None]:
 
 
 def copy_merged(layers: tuple[Path, ...], target: Path) -> None:
-    """Copy the merged view of the layers, lowest first, into a directory."""
+    """Merge layers, given lowest first, and copy the result into a directory."""
     target.mkdir(exist_ok=True)
     for path, source in walk_merged(layers):
         if source.is_dir() and not source.is_symlink():
@@ -109,7 +109,7 @@ def copy_merged(layers: tuple[Path, ...], target: Path) -> None:
 
 
 def walk_merged(layers: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield every path of the merged view with its location, parents first. Layers come lowest first."""
+    """Yield every path of the merged layers, given lowest first, with its place on disk; parents before children."""
     with open_layers(layers) as roots:
         everything = walk(Node(), Node(tuple(map(Place, reversed(roots)))), lambda path: True)
         next(everything, None)  # the top itself
@@ -120,7 +120,7 @@ def walk_merged(layers: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
 
 @contextmanager
 def open_layers(layers: tuple[Path, ...]) -> Iterator[dict[int, Path]]:
-    """Open descriptors of the layers' top directories, lowest first."""
+    """Open the layers' top directories, given lowest first; yield descriptor → directory."""
     with ExitStack() as opened:
         roots = {}
         for layer in layers:

@@ -19,7 +19,7 @@ FIXED_FILES = {
     "config": b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
     "info/exclude": b"__pycache__/\n*.pyc\n.pytest_cache/\n",
 }
-"""Files independent of the tree; leftovers of test runs are ignored."""
+"""Files of every `.git` folder; `info/exclude` ignores leftovers of test runs."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TreeFile:
 
 
 Tree = Mapping[str, TreeFile]
-"""Path relative to the root, with `/` → file."""
+"""Files by path relative to the root, with `/` between components."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class GitFolder:
     commit: str
     """Commit id, 40 hexadecimal digits."""
     objects: dict[str, bytes]
-    """Path → content before compression."""
+    """Path of each git object → its content before compression."""
     files: dict[str, bytes]
-    """Path → content of all other files."""
+    """Path of each file that is not a git object → its content."""
 
 
 def read_entry(place: Path) -> tuple[int, bytes]:
-    """Return mode and content of a path; a symlink's content is its target, a folder's is empty."""
+    """Return mode and content of a file, symlink (content: its target) or folder (content: empty)."""
     mode = place.lstat().st_mode
     if stat.S_ISLNK(mode):
         return mode, os.fsencode(place.readlink())
@@ -63,7 +63,7 @@ def read_tree_file(place: Path) -> TreeFile:
 
 
 def make_history(tree: Tree) -> GitFolder:
-    """Build a history whose only commit holds `tree`."""
+    """Build the content of a `.git` folder whose only commit holds `tree`."""
     objects: dict[str, bytes] = {}
     blobs = {path: _add_object(objects, b"blob", file.content) for path, file in tree.items()}
     root = _add_tree(objects, {path: (file.mode, blobs[path]) for path, file in tree.items()}).hex().encode()
@@ -79,7 +79,7 @@ def write_history(git: Path, tree: Tree) -> str:
 
 
 def write_folder(git: Path, history: GitFolder, left_out: Collection[str] = ()) -> str:
-    """Write a `.git` folder without the left-out paths; return the commit id."""
+    """Write a `.git` folder to `git`, without the paths in `left_out`; return the commit id."""
     for folder in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (git / folder).mkdir(parents=True)
     for path, data in history.objects.items():
@@ -93,7 +93,7 @@ def write_folder(git: Path, history: GitFolder, left_out: Collection[str] = ()) 
 
 
 def _add_object(objects: dict[str, bytes], kind: bytes, body: bytes) -> bytes:
-    """Add a loose object; return its 20-byte id."""
+    """Add a loose object to `objects`; return its 20-byte id."""
     data = b"%s %d\0%s" % (kind, len(body), body)
     digest = hashlib.sha1(data)
     name = digest.hexdigest()
@@ -102,7 +102,7 @@ def _add_object(objects: dict[str, bytes], kind: bytes, body: bytes) -> bytes:
 
 
 def _add_tree(objects: dict[str, bytes], files: Mapping[str, tuple[int, bytes]]) -> bytes:
-    """Add tree objects of a folder and its subfolders, given each file's mode and blob; return the id."""
+    """Add the tree objects of a folder and its subfolders, given each file's mode and blob; return the tree's id."""
     entries, folders = dict[str, tuple[int, bytes]](), defaultdict[str, dict[str, tuple[int, bytes]]](dict)
     for path, entry in files.items():
         name, slash, rest = path.partition("/")
@@ -121,7 +121,7 @@ def _add_tree(objects: dict[str, bytes], files: Mapping[str, tuple[int, bytes]])
 
 
 def _index(tree: Tree, blobs: Mapping[str, bytes]) -> bytes:
-    """Build an index (version 2) with zero file times, so that git rereads the files on first use."""
+    """Build a git index (version 2) with file times of zero, so that git reads the files again on first use."""
     data = b"DIRC" + (2).to_bytes(4, "big") + len(tree).to_bytes(4, "big")
     for path in sorted(tree, key=str.encode):
         name = path.encode()

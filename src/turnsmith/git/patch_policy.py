@@ -1,4 +1,4 @@
-"""Policy for patches of agents: files and links inside the tree, in exactly the form that git writes.
+"""Policy for patches of agents: they change only files and links inside the tree, in exactly the form that git writes.
 
 Strict on purpose: a patch that git could read in another way is refused.
 """
@@ -20,7 +20,7 @@ OTHER_HEADER = re.compile(r"index \S+|(?:dis)?similarity index \d+%|")
 BEGIN_BINARY = "GIT binary patch"
 NO_NEWLINE = "\\ No newline at end of file"
 BINARY = re.compile(r"(?:(?:literal|delta) \d+|[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+)?")
-"""Line of a binary part: kind and size, or bytes in base 85."""
+"""Pattern of a line of a binary change: kind and size, or bytes in base 85."""
 ESCAPE = re.compile(rb"\\([0-3][0-7]{2}|.)")
 ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 
@@ -36,21 +36,21 @@ def digest_patch(patch: str) -> str:
 
 @dataclass(frozen=True)
 class FilePatch:
-    """Part of a patch about one file."""
+    """Part of a patch that changes one file."""
 
     text: str
-    """The part, verbatim."""
+    """Lines of the patch about the file, verbatim."""
     paths: frozenset[str]
-    """Paths that the part reads or writes, relative to the root of the tree."""
+    """Paths that the change reads or writes, relative to the root of the tree; two for a rename."""
     modes: frozenset[str]
-    """File modes named in the part, e.g. `100644`."""
+    """File modes in the header of the change, e.g. `100644`."""
     hunks: tuple[tuple[str, ...], ...]
-    """Marked lines of each hunk, without its header."""
+    """Lines of each hunk with their marks (`+`, `-` or blank), without the hunk's header."""
     is_binary: bool
 
     @property
     def added(self) -> list[str]:
-        """Return the added lines without their marks."""
+        """Return the lines that the patch adds to the file, without their `+`."""
         return [line[1:] for hunk in self.hunks for line in hunk if line.startswith("+")]
 
 
@@ -67,7 +67,7 @@ def read_patch(patch: str) -> list[FilePatch]:
 
 
 def to_bytes(patch: str) -> bytes:
-    """Encode a patch, restoring bytes that were not UTF-8. Raises PatchRefused."""
+    """Encode a patch as bytes, restoring bytes that were not UTF-8. Raises PatchRefused."""
     try:
         return patch.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -93,13 +93,13 @@ def _check(file: FilePatch) -> None:
 
 
 def _stays_inside(link: str, target: str) -> bool:
-    """Return True if a link target stays in the tree. Other links on its way are not followed: `..` goes up one folder."""
+    """Return True if a link's target is in the tree. Other links in the target's path are not resolved."""
     reached = posixpath.normpath(posixpath.join(posixpath.dirname(link), target))
     return not target.startswith("/") and reached != ".." and not reached.startswith("../")
 
 
 def _split(patch: str) -> list[list[Block]]:
-    """Split a patch into the blocks of each file. Raises PatchRefused."""
+    """Split a patch into one list of blocks (hunks and other lines) per file. Raises PatchRefused."""
     parts: list[list[Block]] = []
     for block in scan_patch(patch):
         if block.lines[0].startswith(FILE):
@@ -113,7 +113,7 @@ def _split(patch: str) -> list[list[Block]]:
 
 
 def _read_file(blocks: list[Block]) -> FilePatch:
-    """Read the part of one file. Raises PatchRefused for any line that git does not write."""
+    """Read the part of a patch that changes one file. Raises PatchRefused for any line that git does not write."""
     names = [block.lines[0] for block in blocks]
     paths, modes = _paired_name(names[0].removeprefix(FILE)), set[str]()
     is_binary = BEGIN_BINARY in names
@@ -140,7 +140,7 @@ def _named(name: re.Match[str]) -> set[str]:
 
 
 def _paired_name(pair: str) -> set[str]:
-    """Parse `a/x b/x` as `{"x"}`; empty if the names differ, since then other headers name the file."""
+    """Parse the file names of a `diff --git` line: `a/x b/x` → `{"x"}`; empty if they differ, as in a rename."""
     first, second = unquote(pair[: len(pair) // 2]), unquote(pair[len(pair) // 2 + 1 :])
     same = _without_prefix(first) == _without_prefix(second) and "/" in first
     return {_without_prefix(first)} if same else set()

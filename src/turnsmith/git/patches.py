@@ -1,4 +1,4 @@
-"""Scanner, parser and writer of git patches: splits them into hunks, rejects truncated ones, reverses changes."""
+"""Scanner, parser and writer of git patches: splits patches into hunks, rejects truncated patches, reverses changes."""
 
 import re
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ OPPOSITES = {
     "new file mode ": "deleted file mode ",
     "rename from ": "rename to ",
 }
-"""Header prefixes swapped in a reversed patch."""
+"""Prefixes of header lines that are exchanged when a patch is reversed."""
 
 
 class BadDiff(TurnsmithError):
-    """Error raised if a text is not a complete patch."""
+    """Error raised if a text is not a complete git patch."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Block:
     """Hunk of a patch, header first, or a single line outside hunks."""
 
     number: int
-    """Number of the first line, from 1."""
+    """Line number of the block's first line in the patch, from 1."""
     lines: tuple[str, ...]
     header: re.Match[str] | None = None
     """Parsed header of a hunk; None for a line outside hunks."""
@@ -37,7 +37,7 @@ class Block:
 
 
 def scan_patch(patch: str) -> Iterator[Block]:
-    """Split a patch into blocks. Stated lengths end hunks, so a removed `-- x` is not read as a file name."""
+    """Split a patch into blocks. Hunks end as their headers state, so a removed line `-- x` is not read as a file name."""
     lines = patch.removesuffix("\n").split("\n") if patch else []
     at = 0
     while at < len(lines):
@@ -48,7 +48,7 @@ def scan_patch(patch: str) -> Iterator[Block]:
 
 
 def _find_end(lines: list[str], at: int, header: re.Match[str]) -> tuple[int, bool]:
-    """Return the index after a hunk's last line, and whether its length is the stated one."""
+    """Return the index after a hunk's last line, and True if the hunk is as long as its header states."""
     old, new = int(header[2] or 1), int(header[4] or 1)
     while at < len(lines) and (old > 0 or new > 0 or lines[at].startswith("\\")):
         mark = lines[at][:1]
@@ -61,7 +61,7 @@ def _find_end(lines: list[str], at: int, header: re.Match[str]) -> tuple[int, bo
 
 
 def read_hunks(patch: str) -> Iterator[tuple[str, ...]]:
-    """Yield the marked lines of each hunk, also of an incomplete one."""
+    """Yield the lines of each hunk with their marks (`+`, `-` or blank), even if the hunk is incomplete."""
     return (block.lines[1:] for block in scan_patch(patch) if block.header)
 
 
@@ -78,7 +78,7 @@ def count_lines(patch: str) -> int:
 
 @dataclass(frozen=True)
 class DiffHunk:
-    """Hunk: (start, count) before and after, text behind the header, and marked lines."""
+    """Hunk of a patch: (start, count) before and after, the text after `@@`, and the lines with their marks."""
 
     old: tuple[int, int]
     new: tuple[int, int]
@@ -88,10 +88,10 @@ class DiffHunk:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """Part of a patch about one file."""
+    """Part of a patch that changes one file."""
 
     header: tuple[str, ...]
-    """Lines before the first hunk, starting with `diff --git …`."""
+    """Lines before the file's first hunk, starting with `diff --git …`."""
     hunks: tuple[DiffHunk, ...] = ()
 
     @property
@@ -106,7 +106,7 @@ class FileDiff:
 
     @property
     def is_cut_binary(self) -> bool:
-        """Return True for a binary change without its content."""
+        """Return True if the patch only states that the binary file differs, without its content."""
         return any(line.startswith("Binary files ") for line in self.header)
 
     def _named(self, beginning: str) -> str:
@@ -135,7 +135,7 @@ def parse_diff(patch: str) -> list[FileDiff]:
 
 
 def _parse_file(blocks: list[Block]) -> FileDiff:
-    """Parse the part of one file; blank lines after hunks, which some tools add, are dropped. Raises BadDiff."""
+    """Parse the part of a patch that changes one file; drop blank lines after hunks. Raises BadDiff."""
     start = next((number for number, block in enumerate(blocks) if block.lines[0].startswith("@@ ")), len(blocks))
     hunks = (_parse_hunk(block) for block in blocks[start:] if block.lines != ("",))
     return FileDiff(tuple(block.lines[0] for block in blocks[:start]), tuple(hunks))
@@ -167,7 +167,7 @@ def _render_range(lines: tuple[int, int]) -> str:
 
 
 def add_file(path: str, text: str) -> FileDiff:
-    """Build the part of a patch that adds a text file."""
+    """Build a patch that adds a text file."""
     header = (f"diff --git a/{path} b/{path}", "new file mode 100644", "--- /dev/null", f"+++ b/{path}")
     if not text:
         return FileDiff((*header[:2], "index 0000000..e69de29"))
@@ -177,7 +177,7 @@ def add_file(path: str, text: str) -> FileDiff:
 
 
 def reverse_diff(files: list[FileDiff]) -> list[FileDiff]:
-    """Build the patch that reverts a patch. Raises BadDiff for copies and binary changes."""
+    """Build the patch that undoes a patch. Raises BadDiff for copies and binary changes."""
     return [FileDiff(_reverse_header(file.header), tuple(map(_reverse_hunk, file.hunks))) for file in files]
 
 
@@ -201,14 +201,14 @@ def _reverse_line(line: str) -> str:
 
 
 def _reverse_name(name: str, beginning: str) -> str:
-    """Exchange the prefix `a/` or `b/` of a name."""
+    """Replace the prefix `a/` of a file name by `b/`, or the reverse."""
     if beginning not in ("--- ", "+++ ") or name.startswith(NOTHING):
         return name
     return ("a/" if beginning == "--- " else "b/") + name.partition("/")[2]
 
 
 def _put_in_order(lines: list[str], first: str, second: str) -> None:
-    """Swap two header lines that are in the wrong order."""
+    """Swap the header lines that start with `first` and `second` if `second` comes first."""
     places = [next((at for at, line in enumerate(lines) if line.startswith(it)), None) for it in (first, second)]
     if None not in places and places[0] > places[1]:  # type: ignore[operator]
         one, other = places
@@ -220,7 +220,7 @@ def _reverse_hunk(hunk: DiffHunk) -> DiffHunk:
 
 
 def _reverse_changes(lines: tuple[str, ...]) -> Iterator[str]:
-    """Swap the marks; in each run of changes, put removals first, as git does."""
+    """Exchange the marks `+` and `-` of a hunk's lines; keep removals before additions, as git does."""
     removed, added, last = list[str](), list[str](), list[str]()
     for line in lines:
         if line.startswith("+"):

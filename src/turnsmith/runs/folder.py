@@ -2,8 +2,8 @@
 
 ```
 RUN/
-  config.json                          resolved configuration; config.json.1, …: those before extensions
-  versions.jsonl                       software versions: one line for the start and for each resume with others
+  config.json                          resolved configuration; config.json.1, …: earlier ones of an extended run
+  versions.jsonl                       software versions: a line for the start, and for each resume that changed them
   tasks/<set>/                         tasks.jsonl · qualification.jsonl: task sets of the run
   stages/<stage>/curriculum.json       ids of the stage's tasks, if its curriculum chose them
   stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
@@ -45,14 +45,14 @@ LEFTOVERS = (
     "evals/*/*/.*.tmp",
     "tracking/*/.*.tmp",
 )
-"""Patterns of temporary names, which a kill leaves behind."""
+"""Patterns of the temporary files and folders that a killed process leaves in a run folder."""
 LOOK_S = 0.1
-"""Wait before the second attempt to lock; `is_held` holds its lock for less."""
+"""Wait before the second attempt to lock a run folder. `is_held` in another process locks it for a shorter time."""
 R = TypeVar("R", bound=BaseModel)
 
 
 class File:
-    """Descriptor of a file below its owner's `path`."""
+    """Python descriptor: an attribute whose value is a path below the owner's `path`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -68,9 +68,9 @@ class IterationFolder:
     path: Path
     trajectories = File("trajectories.jsonl")
     metrics = File("metrics.json")
-    """Written last: its presence marks the iteration as finished."""
+    """Metrics file, written last: its presence marks the iteration as finished."""
     evidence = File("evidence.json")
-    """Pooled evidence for other sampler settings, which the next iteration continues."""
+    """Statistics on alternative sampler settings, accumulated over the iterations."""
     checkpoint = File("checkpoint")
 
 
@@ -87,18 +87,18 @@ class RunFolder:
     """Reason why the run stopped by itself; removed by `resume`."""
     log = File("run.log")
     server_logs = File("servers")
-    """Folder of the logs of started servers, one file each."""
+    """Folder with one log file per model server that the run has started."""
     costs = File("costs.json")
-    """Requests to an endpoint and their costs, by stage."""
+    """File of the numbers and costs of requests to a model endpoint, by stage."""
     audits = File("audits.jsonl")
-    """Findings of `turnsmith audit`, one line per patch."""
+    """Journal of `turnsmith audit`: findings, one line per patch."""
     issue = File("issue.json")
-    """Task of `turnsmith solve`."""
+    """File of the task that `turnsmith solve` works on."""
     solution = File("solution.json")
     patch = File("solution.patch")
 
     def attempt_tests(self, index: int) -> Path:
-        """Name the results of the given tests on the patch of an attempt."""
+        """Name the file with the results of the user's tests on the patch of one attempt of `turnsmith solve`."""
         return self.path / "tests" / f"attempt-{index}.json"
 
     def task_set(self, name: str) -> Path:
@@ -123,26 +123,26 @@ class RunFolder:
         return self.evaluation(stage, task_set) / "trajectories.jsonl"
 
     def result(self, stage: str, task_set: str) -> Path:
-        """Name the result, which is written last: its presence marks the evaluation as finished."""
+        """Name the result file of an evaluation. Written last: its presence marks the evaluation as finished."""
         return self.evaluation(stage, task_set) / "result.json"
 
     def earlier_result(self, stage: str, task_set: str, num_runs: int) -> Path:
-        """Name the copy of a result that is kept when more runs are requested."""
+        """Name the copy of an evaluation's result after `num_runs` runs, kept when more runs are requested."""
         return self.evaluation(stage, task_set) / f"result-{num_runs}-runs.json"
 
     def tracking(self, name: str) -> Path:
-        """Name the folder of a tracker."""
+        """Name the folder with the files of an experiment tracker, e.g. TensorBoard."""
         return self.path / "tracking" / name
 
     def sent(self, name: str) -> Path:
         return self.tracking(name) / "sent.json"
 
     def journals(self) -> list[Path]:
-        """List all journals of trajectories."""
+        """List the run's journals of trajectories: of all iterations and evaluations."""
         return sorted([*self.path.glob("evals/*/*/trajectories.jsonl"), *self.stage_journals()])
 
     def stage_journals(self, stage: str = "*") -> list[Path]:
-        """List the journals of the iterations of one stage, or of all."""
+        """List the journals of trajectories that training collected, of one stage or of all."""
         return sorted(self.path.glob(f"stages/{stage}/*/trajectories.jsonl"))
 
     def name_checkpoint(self, stage: str, num_done: int) -> str:
@@ -155,7 +155,7 @@ class RunFolder:
         return sorted(found, key=lambda name: int(name.rpartition("@")[2]))
 
     def unused_copy(self) -> Path:
-        """Find a free name for a copy of the configuration."""
+        """Find a free name for a copy of `config.json`: `config.json.1`, …"""
         names = (self.path / f"config.json.{number}" for number in count(1))
         return next(name for name in names if not name.exists())
 
@@ -170,7 +170,7 @@ class RunFolder:
 
 
 def remove_unless_named(folder: RunFolder, error: Exception) -> None:
-    """Remove a run that could not begin, unless the error refers to a log in its folder."""
+    """Remove the folder of a run that failed to start, unless the error message names a log in it."""
     if str(folder.server_logs) not in str(error):
         shutil.rmtree(folder.path)
 
@@ -214,14 +214,14 @@ def is_held(folder: RunFolder) -> bool:
 
 
 def hold(file: BinaryIO) -> None:
-    """Lock an open file against other processes until it is closed. Raises UsageError if one holds it."""
+    """Lock an open file until it is closed. Raises UsageError if another process has locked it."""
     kind = fcntl.LOCK_EX | fcntl.LOCK_NB
     if lock(file, kind):
         return
     time.sleep(LOOK_S)
     if not lock(file, kind):
         folder = Path(file.name).parent
-        raise UsageError(f"another process is at work in {folder}: wait for it, or stop it first")
+        raise UsageError(f"another process is working in {folder}: wait until it ends, or stop it")
 
 
 def find_stage(reference: str) -> tuple[RunFolder, str]:
@@ -250,13 +250,13 @@ def sweep(folder: RunFolder, keep_checkpoints: int) -> None:
 
 
 def drop_old_checkpoints(folder: RunFolder, stage: str, num_kept: int) -> None:
-    """Keep the last checkpoints of the finished iterations of a stage; 0 keeps all."""
+    """Keep only the last `num_kept` checkpoints of a stage's finished iterations; 0 keeps all."""
     for iteration in range(folder.next_iteration(stage) - num_kept if num_kept else 0):
         shutil.rmtree(folder.iteration(stage, iteration).checkpoint, ignore_errors=True)
 
 
 def list_differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
-    """Yield dotted keys of values that differ: `{"a": {"b": 1}}`, `{"a": {"b": 2}}` → `a.b`."""
+    """Yield the dotted keys whose values differ: `{"a": {"b": 1}}` and `{"a": {"b": 2}}` → `a.b`."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
     if isinstance(old, dict) and isinstance(new, dict):
@@ -290,7 +290,7 @@ def cut_torn_line(journal: BinaryIO) -> None:
 
 
 def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
-    """Yield the records of a journal, or those whose line contains a text. Raises UsageError that names a damaged line."""
+    """Yield the records of a journal whose line contains `containing`. Raises UsageError if a line is damaged."""
     for place, line in read_lines(path, containing):
         try:
             record = kind.model_validate_json(line)
@@ -301,7 +301,7 @@ def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]
 
 
 def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
-    """Yield the lines of a journal, or those that contain a text, with their places; skip an incomplete last line."""
+    """Yield the journal's lines that contain `containing`, each after its `file:line`; skip an incomplete last line."""
     if not path.exists():
         return
     with path.open("rb") as journal:

@@ -1,4 +1,4 @@
-"""Journals of trajectories: one line of facts per trajectory, and its arrays in a second file. Both are append-only.
+"""Journals of trajectories: a line of JSON per trajectory, and its arrays in a second file. Both are append-only.
 
 ```
 trajectories.jsonl     one line of JSON per trajectory; its `arrays` names a place in
@@ -28,23 +28,23 @@ from turnsmith.types import Trajectory
 
 ALIGNMENT = 8
 DTYPES = {"I32": np.int32, "BOOL": np.bool_, "F32": np.float32}
-"""Names of dtypes in safetensors."""
+"""Names of dtypes in the safetensors format → dtypes in NumPy."""
 SHORT_ID = 10
-"""Length in base32 characters: two of a million trajectories share an id in one of 2,000 runs."""
+"""Length of short ids in base32 characters: among a million trajectories, two share an id with probability 1/2,000."""
 
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """Trajectory with its place in a journal."""
+    """Trajectory with its short id and its place in a journal."""
 
     short_id: str
-    """Digest of its line, which does not change if the journal is moved."""
+    """Digest of the trajectory's line in the journal."""
     journal: Path
     trajectory: Trajectory
 
 
 def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
-    """Append a trajectory: arrays, then the line that names them. A kill loses at most this one."""
+    """Append a trajectory: first its arrays, then its line. A kill loses at most this trajectory."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     record = save(trajectory.arrays(), metadata={"trajectory_id": trajectory.trajectory_id})
     with arrays_file(journal).open("ab") as file:
@@ -56,17 +56,17 @@ def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
 
 
 def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajectory]:
-    """Yield the trajectories in order, or those whose line contains a text. Raises UsageError if one is damaged."""
+    """Yield the trajectories of a journal whose line contains `containing`. Raises UsageError if one is damaged."""
     return (entry.trajectory for entry in read_entries(journal, containing=containing))
 
 
 def read_last(journal: Path) -> list[Trajectory]:
-    """Read the last line of each trajectory, since a repeated rollout or audit adds another. Raises UsageError."""
+    """Read the latest version of each trajectory; a repeated rollout or audit appends a new one. Raises UsageError."""
     return [*{trajectory.trajectory_id: trajectory for trajectory in read_trajectories(journal)}.values()]
 
 
 def read_entries(journal: Path, beginning: str = "", containing: str = "") -> Iterator[JournalEntry]:
-    """Yield the trajectories with a short id or a prefix of their id, whose line contains a text. Raises UsageError."""
+    """Yield entries whose short id is `beginning`, or whose id starts with it, and whose line contains `containing`."""
     arrays = _map(arrays_file(journal))
     for place, line in read_lines(journal, containing):
         short_id = shorten(line)
@@ -77,12 +77,12 @@ def read_entries(journal: Path, beginning: str = "", containing: str = "") -> It
 
 
 def shorten(line: bytes) -> str:
-    """Digest a line of a journal as ten letters and digits."""
+    """Compute the short id of a journal's line: ten letters and digits of a digest."""
     return b32encode(hashlib.blake2b(line, digest_size=10).digest()).decode().lower()[:SHORT_ID]
 
 
 def arrays_file(journal: Path) -> Path:
-    """Name the file of a journal's arrays."""
+    """Return the path of the file with a journal's arrays."""
     return journal.with_suffix(".arrays")
 
 
@@ -97,9 +97,7 @@ def _read(line: bytes, arrays: np.ndarray, place: str) -> Trajectory:
     try:
         facts: dict[str, Any] = json.loads(line)
         if "token_ids" in facts:
-            raise UsageError(
-                f"{place} was written by Turnsmith 0.1, with tokens in its lines: read it with turnsmith 0.1"
-            )
+            raise UsageError(f"{place} is in the format of Turnsmith 0.1: read it with turnsmith 0.1")
         where = facts.pop("arrays")
         return Trajectory(**facts, **_find_arrays(arrays, facts["trajectory_id"], **where))
     except (KeyError, TypeError, ValueError) as error:
@@ -108,7 +106,7 @@ def _read(line: bytes, arrays: np.ndarray, place: str) -> Trajectory:
 
 
 def _find_arrays(arrays: np.ndarray, trajectory_id: str, offset: int, size: int) -> dict[str, np.ndarray]:
-    """Return views of the arrays of one record. Raises ValueError if it is incomplete or of another trajectory."""
+    """Return views of one trajectory's arrays. Raises ValueError if they are incomplete or of another trajectory."""
     record = arrays[offset : offset + size]
     if len(record) < size:
         raise ValueError(f"the arrays of {trajectory_id} are incomplete: {len(record)} of {size} bytes")

@@ -1,4 +1,4 @@
-"""New folders, created atomically; existing files are not overwritten."""
+"""Creation of folders: atomic, under valid names, and never over existing files."""
 
 import hashlib
 import re
@@ -10,13 +10,13 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.temporary import temporary_folder
 
 MARK = "turnsmith"
-"""Part of the name of a hidden folder. The next start removes one that a killed process left."""
+"""Part of a hidden folder's name, by which a later start recognises and removes folders of killed processes."""
 MAX_NAME_BYTES = 200
-"""Limit below the 255 of file systems, with room for suffixes."""
+"""Maximum length of a folder name: file systems allow 255 bytes; the rest is room for suffixes."""
 
 
 def to_folder_name(text: str) -> str:
-    """Encode an arbitrary name as a folder name: `owner/model` → `owner__model`, `..` → `%2E.`.
+    """Encode any text as a folder name: `owner/model` → `owner__model`, `..` → `%2E.`.
 
     Printable text without `/`, `%` and an initial dot is unchanged. A long name ends with a digest.
     """
@@ -33,7 +33,7 @@ def _escape(character: str) -> str:
 
 
 def refuse_taken(out: Path) -> None:
-    """Raise UsageError if the path is a file or a folder with content."""
+    """Raise UsageError if `out` is an existing file or a folder with content."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already: give a new folder, since nothing is overwritten")
 
@@ -63,14 +63,14 @@ def building(out: Path) -> Iterator[Path]:
 
 
 def follow_umask(files: Iterable[Path]) -> None:
-    """Set the mode of new files, since libraries that write through a temporary file leave 0600."""
+    """Set new files to the mode that the umask asks for. Libraries that write via a temporary file leave mode 0600."""
     mode = 0o666 & ~read_umask()
     for file in files:
         file.chmod(mode)
 
 
 def read_umask() -> int:
-    """Read the umask of this process without setting it, as `os.umask` does."""
+    """Read the umask of this process without changing it; `os.umask` would change it."""
     status = Path("/proc/self/status").read_text()
     [umask] = re.findall(r"^Umask:\s*(\d+)$", status, re.MULTILINE)
     return int(umask, base=8)

@@ -1,4 +1,4 @@
-"""Temporary folders that end with their process. The next process removes those that a killed one has left.
+"""Temporary folders that are removed when their process ends. If it is killed, a later process removes them.
 
 A process locks its folder (flock) while it uses it, so other processes can tell which folders are abandoned.
 """
@@ -21,7 +21,7 @@ from turnsmith.io.files import lock
 def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
     """Create a folder named after its purpose and remove it at the end, unless it was moved. Raises OSError, UsageError.
 
-    Below a custom `parent` the purpose must be unique, since folders with that prefix are swept.
+    Below a custom `parent` the purpose must be unique, since abandoned folders with that prefix are removed.
     """
     place = parent or find_place()
     sweep(place, f"{purpose}-" if parent else "")
@@ -36,18 +36,18 @@ def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]
 
 
 def find_place() -> Path:
-    """Create the parent of this user's temporary folders. Raises UsageError if another user owns it."""
+    """Create the folder that holds this user's temporary folders. Raises UsageError if another user owns it."""
     place = Path(tempfile.gettempdir(), f"turnsmith-{os.geteuid()}")
     place.mkdir(mode=0o700, exist_ok=True)
     status = place.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise UsageError(f"{place} is not a folder of this user: remove it, or set TMPDIR to another folder")
+        raise UsageError(f"{place} is not a folder that you own: remove it, or set TMPDIR to another folder")
     return place
 
 
 @cache
 def sweep(place: Path, prefix: str) -> None:
-    """Remove abandoned folders, once per process, place and prefix; none while another process creates one."""
+    """Remove the folders of killed processes below `place`, unless another process is creating one there now."""
     with ExitStack() as held:
         with ExitStack() as looking:
             if not _lock(find_place(), fcntl.LOCK_EX | fcntl.LOCK_NB, looking):
@@ -69,7 +69,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _lock(folder: Path, kind: int, held: ExitStack) -> bool:
-    """Lock a folder until `held` closes; False if another process holds it, or locks are unsupported."""
+    """Lock a folder until `held` closes. Return False if another process has locked it, or locks are unsupported."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, opened)
     return lock(opened, kind)

@@ -1,4 +1,4 @@
-"""Software versions of a run: one line in its folder for each process whose versions differ from the previous one's."""
+"""Software versions of a run. Each process whose versions differ from the previous ones adds a line to a journal."""
 
 import os
 import platform
@@ -24,14 +24,14 @@ class Versions(Record):
     since: str
     """Start of the process in local time."""
     software: dict[str, str]
-    """Name → version of installed packages. Empty for a Turnsmith that recorded none."""
+    """Package → installed version; empty if the run was made by an old Turnsmith, which recorded none."""
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {number}" for name, number in self.software.items()) or "unrecorded versions"
 
 
 def record_versions(folder: RunFolder) -> None:
-    """Append the versions of this process, unless the previous process had the same."""
+    """Append the versions of this process to the run's journal, unless the last line has the same versions."""
     recorded = read_versions(folder)
     if not recorded and not folder.is_untouched():
         append_record(folder.versions, Versions(since="the start", software={}))
@@ -41,7 +41,7 @@ def record_versions(folder: RunFolder) -> None:
 
 
 def read_versions(folder: RunFolder) -> list[Versions]:
-    """Read the recorded versions, oldest first; none for runs of old versions. Raises UsageError if a line is damaged."""
+    """Read the recorded versions, oldest first; empty for old runs. Raises UsageError if a line is damaged."""
     return list(read_records(folder.versions, Versions))
 
 

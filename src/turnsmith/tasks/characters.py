@@ -1,4 +1,4 @@
-"""Replacement of lone surrogates, which JSON allows and which UTF-8 files and tokenizers reject."""
+"""Replacement of lone surrogates in texts of tasks. JSON allows them, but UTF-8 and tokenizers do not."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
-"""First escape of a surrogate, lone or paired, in JSON text."""
+"""Pattern of an escaped surrogate in JSON text, such as `\\ud83d`."""
 
 
 def mend(value: Any) -> Any:
@@ -19,6 +19,6 @@ def mend(value: Any) -> Any:
 
 
 def describe_mended(names: Sequence[str]) -> str:
-    """Summarise how many tasks were changed, naming the first."""
+    """Report how many tasks had lone surrogates replaced, and name the first."""
     number = "1 task" if len(names) == 1 else f"{len(names):,} tasks"
     return f"{number} held lone surrogates, now U+FFFD, e.g. {names[0]}"

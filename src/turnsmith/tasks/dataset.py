@@ -14,23 +14,23 @@ from turnsmith.types import Task
 
 FILE_NAME = "tasks.jsonl"
 SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
-"""Top-level folders of devices and virtual files, which cannot hold layers."""
+"""Folders of devices and virtual files, as path components below `/`; a task's layer must not be in them."""
 
 
 def load_tasks(path: Path) -> list[Task]:
-    """Load a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line."""
+    """Load a task file, or the `tasks.jsonl` of a folder. Raises UsageError with file and line."""
     return list(stream_tasks(path))
 
 
 def stream_tasks(path: Path) -> Iterator[Task]:
-    """Yield the tasks of a file one at a time; like `load_tasks`."""
+    """Yield the tasks of a task file, or of the `tasks.jsonl` of a folder. Raises UsageError with file and line."""
     file, ids = find_task_file(path), Counter[str]()
     for line in read_json_lines(file):
         task = _parse(line, file)
         ids[task.instance_id] += 1
         yield task
     if not ids:
-        raise UsageError(f"{file} holds no task: make some with `turnsmith tasks make`")
+        raise UsageError(f"{file} holds no tasks: create tasks with `turnsmith tasks make`")
     name, count = ids.most_common(1)[0]
     if count > 1:
         raise UsageError(f"{file}: instance_id {name!r} occurs {count} times: ids must be unique")
@@ -50,7 +50,7 @@ def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
 
 
 def find_task_file(path: Path) -> Path:
-    """Return the file itself, or the task file of a folder. Raises UsageError if there is none."""
+    """Return `path` itself if it is a file, or the task file in this folder. Raises UsageError if there is none."""
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"no task file at {file}: give a .jsonl file or the folder that holds {FILE_NAME}")
@@ -59,12 +59,12 @@ def find_task_file(path: Path) -> Path:
 
         found = recognise_file(file)
         remedy = f"make tasks of them by `turnsmith tasks import {found or 'SET'} --from {file} --out DIR`"
-        raise UsageError(f"{file} holds rows of {found or 'a data set'}, not tasks yet: {remedy}")
+        raise UsageError(f"{file} holds rows of {found or 'a data set'}, not tasks: {remedy}")
     return file
 
 
 def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
-    """Resolve a task's layers, lowest first, against its task file's folder. Raises UsageError."""
+    """Return the paths of a task's layers, lowest first. Raises UsageError if a layer is missing or listed twice."""
     paths = tuple(_resolve(task_file.parent / layer) for layer in task.layers)
     for path in paths:
         if fault := _find_fault_of_layer(path, paths.count(path)):
@@ -73,18 +73,18 @@ def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
 
 
 def environment_path(task: Task, task_file: Path) -> str:
-    """Return the absolute path of a task's environment; empty if it has none. Raises UsageError."""
+    """Return the absolute path of a task's environment; empty if it has none. Raises UsageError if it is missing."""
     if not task.environment:
         return ""
     path = _resolve(task_file.parent / task.environment)
     if not path.is_dir():
-        needs = f"task {task.instance_id} needs the environment {path}, which is missing"
-        raise UsageError(f"{task_file}: {needs}: make it anew with `turnsmith tasks mine` or `turnsmith tasks rebuild`")
+        needs = f"task {task.instance_id} needs the environment {path}, which does not exist"
+        raise UsageError(f"{task_file}: {needs}: rebuild it with `turnsmith tasks mine` or `turnsmith tasks rebuild`")
     return str(path)
 
 
 def _resolve(path: Path) -> Path:
-    """Resolve symlinks; keep invalid paths and link cycles unresolved."""
+    """Resolve the symlinks of a path; an invalid path or a cycle of links is only made absolute."""
     try:
         return path.resolve()
     except (RuntimeError, ValueError):
@@ -92,12 +92,12 @@ def _resolve(path: Path) -> Path:
 
 
 def _find_fault_of_layer(layer: Path, count: int) -> str:
-    """Describe the fault of a layer that is listed `count` times; empty if valid."""
+    """Describe the fault of a layer that the task lists `count` times; empty if the layer is valid."""
     if not layer.is_dir():
         return f"needs the folder {layer}, which is missing"
     if layer.parts[1:2] in SYSTEM and not layer.is_relative_to("/dev/shm"):  # a place for ordinary files
-        return f"names the layer {layer}, which is the machine's own: give a folder that holds a working tree"
-    return f"names the layer {layer} {count} times: once is enough" if count > 1 else ""
+        return f"names the layer {layer}, a system folder: give a folder with a working tree"
+    return f"names the layer {layer} {count} times: list it once" if count > 1 else ""
 
 
 def _parse(line: Line, file: Path) -> Task:
@@ -109,7 +109,7 @@ def _parse(line: Line, file: Path) -> Task:
 
         if isinstance(row, dict) and (found := recognise(row)):
             remedy = f"make tasks of them by `turnsmith tasks import {found.name} --from {file} --out DIR`"
-            raise UsageError(f"{line.place}: a row of {found.name}, not a task yet: {remedy}") from None
+            raise UsageError(f"{line.place}: a row of {found.name}, not a task: {remedy}") from None
         raise UsageError(f"{line.place}: {_explain(error)}") from None
     if fault := _find_fault_of_tests(task):
         raise UsageError(f"{line.place}: {task.instance_id} {fault}")

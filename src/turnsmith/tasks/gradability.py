@@ -1,4 +1,4 @@
-"""Detection of tasks that cannot be graded here. They are set aside with a reason; the others of the set remain."""
+"""Detection of tasks that this installation cannot grade. They are set aside; the others of their set are used."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,16 +8,16 @@ from turnsmith.types import PYTEST, Task
 
 
 class SetAside(NamedTuple):
-    """Reason why a task is set aside."""
+    """Reason why a task is set aside, i.e. not used."""
 
     reason: str
-    """Short reason, for counting."""
+    """Short reason, shared by many tasks, for counts."""
     detail: str
-    """Rest of a sentence that begins with the task's id."""
+    """Full reason and remedy; a sentence without its subject, which is the task's id."""
 
 
 def find_ungradable(task: Task, parsers: Collection[str]) -> SetAside | None:
-    """Find the reason why a task cannot be graded; None if it can."""
+    """Return the reason why a task's test results cannot be read; None if they can."""
     if task.log_parser not in parsers:
         detail = f"asks for the log parser {task.log_parser!r}: there is {', '.join(parsers)}"
         return SetAside(f"no log parser {task.log_parser}", detail)
@@ -29,12 +29,12 @@ def find_ungradable(task: Task, parsers: Collection[str]) -> SetAside | None:
 
 
 def find_faulty(tasks: Iterable[Task], parsers: Collection[str]) -> dict[str, SetAside]:
-    """Find the tasks that cannot be graded: id → reason."""
+    """Find the tasks that cannot be graded; return task id → reason."""
     return {task.instance_id: aside for task in tasks if (aside := find_ungradable(task, parsers))}
 
 
 def describe_aside(aside: Mapping[str, SetAside], num: int, fate: str = "cannot be graded here") -> Iterator[str]:
-    """Count the tasks by reason: `2 of 300 tasks cannot be graded here: no log parser x, e.g. a-1`."""
+    """Count tasks set aside by reason: `2 of 300 tasks cannot be graded here: no log parser x, e.g. a-1`."""
     by_reason: dict[str, list[str]] = {}
     for name, (reason, _) in aside.items():
         by_reason.setdefault(reason, []).append(name)

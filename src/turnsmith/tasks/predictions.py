@@ -1,4 +1,4 @@
-"""Predictions in SWE-bench's format: one patch for one task by one model. Reads all common forms, writes JSONL."""
+"""Predictions as in SWE-bench: a model's patch for a task. Reads files of common agents and writes JSONL."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,32 +10,32 @@ from turnsmith.errors import UsageError
 from turnsmith.io.files import parse_rows, read_text, write_file
 
 UNNAMED = "unnamed"
-"""Model name of predictions without one."""
+"""Model name of predictions that name no model."""
 FILE_NAMES = ("preds.json", "all_preds.jsonl", "output.jsonl")
-"""Prediction files of SWE-agent (old and new) and OpenHands."""
+"""Names of prediction files that SWE-agent (two versions) and OpenHands write."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Patch of one model for one task."""
+    """Patch that a model wrote for a task."""
 
     instance_id: str
     model: str
     patch: str
-    """Patch text as written; empty if there is none."""
+    """Patch as the model's agent wrote it; empty if the model made no change."""
 
 
 def read_predictions(place: Path) -> list[Prediction]:
-    """Read a file or a run folder of SWE-agent or OpenHands. Raises UsageError that names the faulty place."""
+    """Read predictions from a file, or a run folder of SWE-agent or OpenHands. Raises UsageError with file and line."""
     files = find_files(place) if place.is_dir() else [place]
     predictions = [each for file in files for each in _read_file(file)]
     if not predictions:
-        raise UsageError(f"{place} holds no prediction: each has instance_id, model_name_or_path and model_patch")
+        raise UsageError(f"{place} holds no predictions, which have instance_id, model_name_or_path and model_patch")
     return predictions
 
 
 def find_files(folder: Path) -> list[Path]:
-    """Find per-task prediction files, which are always current, or else a combined file. Raises UsageError."""
+    """Find the prediction files of a run folder: one per task or, if there are none, a combined file. Raises UsageError."""
     if each := sorted([*folder.glob("*/*.pred"), *folder.glob("*.pred")]):
         return each
     if file := next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None):
@@ -44,7 +44,7 @@ def find_files(folder: Path) -> list[Path]:
 
 
 def _read_file(file: Path) -> list[Prediction]:
-    """Read JSONL, a list of rows, one row, or a mapping of ids to rows. Raises UsageError."""
+    """Read predictions from JSONL, or a JSON file: list of rows, one row, or mapping of ids to rows. Raises UsageError."""
     text = read_text(file, "the predictions", "give JSON lines, or a run folder of SWE-agent or OpenHands")
     rows = parse_rows(text, file)
     if text.lstrip().startswith("{") and len(rows) == 1:
@@ -65,7 +65,7 @@ def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
 
 
 def _split_mapping(found: tuple[str, dict[str, Any]], file: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a mapping of ids to rows, or the object itself if it is a row."""
+    """Yield the rows of a JSON object that maps ids to rows, or the object itself if it is a row."""
     _, rows = found
     if "instance_id" in rows or _is_of_openhands(rows):
         yield found
@@ -94,7 +94,7 @@ def _is_of_openhands(row: dict[str, Any]) -> bool:
 
 
 def _convert_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert a row of OpenHands' output.jsonl; an aborted attempt has no patch."""
+    """Convert a row of OpenHands' output.jsonl to SWE-bench's columns; an aborted attempt has no patch."""
     name = row.get("instance_id") or _as_dict(row.get("instance")).get("instance_id")
     metadata = _as_dict(row.get("metadata"))
     model = _as_dict(metadata.get("llm_config") or metadata.get("llm")).get("model")

@@ -12,14 +12,14 @@ from turnsmith.tasks.predictions import Prediction
 from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
-"""Subset name → file. `verified-50` holds the SWE-bench Verified tasks of the paper's intermediate evaluations."""
+"""Name of a built-in subset → its file of task ids. `verified-50` is the paper's subset of SWE-bench Verified."""
 
 
 N = TypeVar("N", Task, Prediction)
 
 
 def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit: int | None = None) -> Iterator[N]:
-    """Choose rows with these ids (all if none is given), in order, up to `limit`.
+    """Choose the first `limit` rows, or the first of those with the given ids.
 
     Raises UsageError that names the place if an id is missing.
     """
@@ -36,7 +36,7 @@ def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit:
 
 
 def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
-    """Return the tasks of a built-in subset or of an id file, in its order. Raises UsageError if one is missing."""
+    """Return the tasks of a built-in subset, or whose ids a file lists. Raises UsageError if a task is missing."""
     by_id, wanted = {task.instance_id: task for task in tasks}, read_ids(subset)
     missing = [name for name in wanted if name not in by_id]
     if missing:
@@ -46,17 +46,17 @@ def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
 
 
 def read_ids(subset: str) -> list[str]:
-    """Read the unique ids of a subset, skipping blank lines and `#` comments. Raises UsageError."""
+    """Read the task ids of a subset, skipping repeats, blank lines and `#` comments. Raises UsageError."""
     remedy = f"give {', '.join(BUILT_IN)}, or a text file with one id per line"
     lines = map(str.strip, read_text(BUILT_IN.get(subset, Path(subset)), "the subset", remedy).splitlines())
     ids = list(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not ids:
-        raise UsageError(f"the subset {subset} holds no id: give one per line")
+        raise UsageError(f"the subset {subset} holds no task ids: write one per line")
     return ids
 
 
 def digest_content(task: Task) -> str:
-    """Hash the repository's name and the changed lines of the gold patch; empty if nothing changes.
+    """Hash what identifies a task: its repository's name and the gold patch's changed lines; empty without changes.
 
     Ignores owner, context, positions and trailing white space. Generated repositories may share a name, but not both name and
     patch.

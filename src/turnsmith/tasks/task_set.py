@@ -1,4 +1,4 @@
-"""Task sets: named tasks of one task file with their folders, read from disk and compared with each other."""
+"""Task sets: tasks of one file under a name, read from disk and checked against each other."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ from turnsmith.types import Ability, Task, TaskTree
 
 @dataclass(frozen=True)
 class TaskSet:
-    """Named tasks, each with the folders it is made of."""
+    """Tasks of one file under a name, e.g. `train` or `eval`."""
 
     name: str
     tasks: list[Task]
     file: Path
     aside: Mapping[str, SetAside] = field(default_factory=dict)
-    """Tasks of the file that cannot be graded: id → reason."""
+    """Tasks of the file that cannot be graded and are not in `tasks`: id → reason."""
     mended: Sequence[str] = ()
-    """Ids of tasks whose texts held lone surrogates."""
+    """Ids of tasks in whose texts lone surrogates were replaced."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
-    """Recorded ability of each task's audit, by instance id. No agent may see the mutants in it."""
+    """Task id → recorded ability of the task's audit. It contains mutants, which agents must not see."""
 
     def remarks(self) -> list[str]:
-        """List remarks on tasks that were set aside, one per reason, and on replaced characters."""
+        """Report the tasks that were set aside, one line per reason, and those with replaced surrogates."""
         lines = [*describe_aside(self.aside, len(self.ids())), *([describe_mended(self.mended)] if self.mended else [])]
         return [f"{self.name}: {line}" for line in lines]
 
@@ -41,12 +41,12 @@ class TaskSet:
         return [TaskTree(task, layer_paths(task, self.file)) for task in self.tasks]
 
     def list_abilities(self) -> list[Ability | None]:
-        """List the recorded ability of each task's audit, or None."""
+        """List the ability of each task's audit, in the order of `tasks`; None if it is not recorded."""
         return [self.abilities.get(task.instance_id) for task in self.tasks]
 
 
 def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
-    """Raise UsageError if training tasks are held-out tasks, or are in an evaluation set."""
+    """Raise UsageError if a training task is also an evaluation task, or is marked as held out."""
     if held_out := [task.instance_id for task in train.tasks if task.meta.get("split") == "heldout"]:
         found = f"{len(held_out)} held-out tasks, e.g. {held_out[0]}"
         raise UsageError(f"train_tasks holds {found}: remove them, since they are for evaluation only")
@@ -59,7 +59,7 @@ def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
 
 
 def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str, str]]:
-    """Find evaluation tasks with the id or the content of a training task; return pairs of evaluation and training ids."""
+    """List the ids of tasks in `other` that have a training task of equal id or content, each with that task's id."""
     ids = {task.instance_id for task in train}
     contents = {digest_content(task): task.instance_id for task in train if digest_content(task)}
     same = {task.instance_id: contents.get(digest_content(task), "") for task in other}
@@ -67,9 +67,9 @@ def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str,
 
 
 def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskSetConfig | None = None) -> TaskSet:
-    """Read a task set from disk and set aside tasks that cannot be graded with these log parsers.
+    """Read a task set, or the part that `wanted` selects, and set aside tasks that cannot be graded with these log parsers.
 
-    Raises UsageError if a file, layer or id is missing, or if no task, or a task wanted by id, can be graded.
+    Raises UsageError if a file, layer or id is missing, if no task can be graded, or if a task selected by id cannot.
     """
     file = find_task_file(path)
     chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)))
@@ -88,13 +88,13 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
 
 
 def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
-    """Raise UsageError if a task of these ids was set aside."""
+    """Raise UsageError if a task with one of these ids was set aside."""
     if name := next((name for name in names if name in task_set.aside), None):
         raise UsageError(f"{task_set.file}: {name} {task_set.aside[name].detail}")
 
 
 def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:
-    """Choose the tasks of a file that a configuration selects. Raises UsageError if an id is missing."""
+    """Choose the tasks of a file that the configuration selects. Raises UsageError if an id is missing."""
     place = f"the subset {wanted.subset} of {path}" if wanted.subset else path
     return list(choose(read_subset(path, wanted), place, wanted.tasks, wanted.limit))
 

@@ -6,20 +6,20 @@ REFERENCE = re.compile(r"(?:\b(?:fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\
 BULLET = re.compile(r"^\s*[*+-]\s+(.*)$")
 VERSION = r"v?\d+(?:\.\d+)+(?:\.?(?:a|b|rc|dev|post)\d*)?"
 RELEASE = re.compile(rf"(?:(?:version|release|changelog|bump|prepare)\b(?: [a-z]+){{0,3}}:? )?{VERSION}\W*", re.I)
-"""Title that only names a release."""
+"""Pattern of a title that only names a release, e.g. `Release 1.2`."""
 SECTION = re.compile(
     r"^(?:#+ *|\*\*)?(?:added|changed|deprecated|removed|fixed|security|features|bug ?fixes|breaking changes)\W*$",
     re.I | re.MULTILINE,
 )
-"""Heading of a change log."""
+"""Pattern of a heading of a change log, e.g. `## Added`."""
 MIN_WORDS = 12
-"""Minimum number of words."""
+"""Minimum number of words in an issue that is not vague."""
 MAX_TITLE_WORDS = 8
-"""Maximum average length, in words, of list points that are commit titles."""
+"""Maximum mean number of words of list items that are taken for commit titles."""
 
 
 def find_vagueness(text: str) -> str:
-    """Return the reason why a text is vague; empty if it is clear."""
+    """Return the reason why an issue is vague; empty if it is not."""
     lines = [line for line in REFERENCE.sub("", text).splitlines() if line.strip()]
     points = [match[1] for line in lines if (match := BULLET.match(line))]
     prose = [line for line in lines if not BULLET.match(line)]
@@ -32,13 +32,13 @@ def find_vagueness(text: str) -> str:
 
 
 def _are_release_notes(prose: list[str], points: list[str]) -> bool:
-    """Return True for a release title above a list, or for change log headings."""
+    """Return True if a text is a release title with a list, or has headings of a change log."""
     is_release = bool(prose and points) and RELEASE.fullmatch(prose[0].strip(" #")) is not None
     return bool(points) and (is_release or len(SECTION.findall("\n".join(prose))) > 1)
 
 
 def _are_commits(prose: list[str], points: list[str]) -> bool:
-    """Return True for a squashed commit message: a title and a list of commit titles."""
+    """Return True if a text is the message of a squashed commit: a title and a list of commit titles."""
     return len(points) > 1 and _count_words(prose) < MIN_WORDS and _count_words(points) <= len(points) * MAX_TITLE_WORDS
 
 

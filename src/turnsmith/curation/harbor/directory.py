@@ -30,7 +30,7 @@ TIMEOUT_S = 1800.0
 
 
 def write_directory(tree: TaskTree, record: Qualification | None, out: Path) -> Path:
-    """Write `out/<instance_id>` and return it. Raises UsageError if it exists, or the task cannot be exported."""
+    """Write a task to `out/<instance_id>`. Raises UsageError if that folder exists or Harbor cannot hold the task."""
     task = tree.task
     refuse_unwritable(task)
     folder = out / to_folder_name(task.instance_id.replace("/", "_"))
@@ -60,7 +60,7 @@ def refuse_unwritable(task: Task) -> None:
 
 
 def render_files(task: Task, record: Qualification | None) -> dict[str, str]:
-    """Return the text of each file outside the tree, by its path in the directory."""
+    """Render all files of the Harbor directory except the tree; return path → text."""
     tests = {"tests/test.patch": task.test_patch} if task.test_patch else {}
     return tests | {
         TASK_FILE: render_settings(task, record),
@@ -76,7 +76,7 @@ def render_files(task: Task, record: Qualification | None) -> dict[str, str]:
 
 
 def render_settings(task: Task, record: Qualification | None) -> str:
-    """Render task.toml, with the qualification record under [metadata], but without the secret mutants of its audit."""
+    """Render task.toml. Its [metadata] holds the qualification record without the audit's mutants, which are secret."""
     import tomli_w
 
     facts: dict[str, Any] = {"repo": task.repo, "base_commit": task.base_commit, "created_by": task.created_by}
@@ -95,7 +95,7 @@ def render_settings(task: Task, record: Qualification | None) -> str:
 
 
 def render_dockerfile(task: Task) -> str:
-    """Render a Dockerfile: the task's image and set-up, or a Python image with git, pytest and the tree."""
+    """Render the Dockerfile: the task's image with its setup, or a Python image with git, pytest and the tree."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     install = "apt-get update && apt-get install --yes --no-install-recommends git"
     base = [f"FROM {task.image}"] if task.image else [f"FROM python:{python}-slim", f"RUN {install}"]
@@ -106,7 +106,7 @@ def render_dockerfile(task: Task) -> str:
 
 
 def render_test(task: Task) -> str:
-    """Render tests/test.sh from the template: working directory, variables, command."""
+    """Render tests/test.sh: the template with the task's working directory, test command and environment variables."""
     files = task.test_files or find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     variables = " ".join(f"{name}={quote(value)}" for name, value in TEST_ENV.items())
     command = f"{task.test_command} {' '.join(map(quote, files))}"

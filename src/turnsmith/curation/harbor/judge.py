@@ -1,4 +1,4 @@
-"""Judge of a test run. Arguments: task file, statuses file, exit code of the run. Exit code 0 if the task is resolved."""
+"""Script that exits with code 0 if a task is resolved. Arguments: task file, status file, exit code of the tests."""
 
 import json
 import sys
@@ -8,11 +8,11 @@ COUNTED = {
     "strict": ({"passed"}, {"passed"}),
     "swe-bench": ({"passed", "xfailed"}, {"passed", "xfailed", "skipped"}),
 }
-"""Status rules → statuses that count as passed for FAIL_TO_PASS and for PASS_TO_PASS."""
+"""Status rules → statuses that count as passed for FAIL_TO_PASS, and for PASS_TO_PASS."""
 
 
 def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  # noqa: UP006
-    """List the expected tests without the required status. An id that was cut at a blank stands for all matching tests."""
+    """List expected tests without the required status. An id cut at a blank stands for all tests with that prefix."""
     fixed, maintained = COUNTED[task["status_rules"]]
     clean = task["meta"].get("clean_statuses", {})
     lists = ((task["FAIL_TO_PASS"], fixed), (task["PASS_TO_PASS"], maintained))
@@ -25,21 +25,21 @@ def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  #
 
 
 def find(test: str, statuses: Dict[str, str]) -> "set[str]":  # noqa: UP006
-    """Return the statuses of all tests that an id may stand for."""
+    """Return the statuses of a test, or of all tests that start with an id cut at a blank."""
     if test in statuses or "[" not in test or test.endswith("]"):
         return {statuses[test]} if test in statuses else set()
     return {status for name, status in statuses.items() if name.startswith(test)}
 
 
 def main() -> None:
-    """Exit with a message that names the broken tests, or with code 0."""
+    """Grade the test run; exit with a message if the task is not resolved."""
     with open(sys.argv[1]) as file:  # noqa: PTH123
         task = json.load(file)
     try:
         with open(sys.argv[2]) as file:  # noqa: PTH123
             statuses = json.load(file)
     except (OSError, ValueError):
-        sys.exit("the tests did not finish")
+        sys.exit("the test run did not finish: it wrote no statuses")
     broken = find_broken(task, statuses)
     failed = any(status in ("failed", "error") for status in statuses.values())
     if broken or failed != (sys.argv[3] != "0"):

@@ -1,4 +1,4 @@
-"""Plugin for pytest 3.10 or newer: writes the worst status of each test to the file TURNSMITH_STATUSES."""
+"""Plugin of pytest 3.10 or later: writes the worst status of each test to the file TURNSMITH_STATUSES."""
 
 import json
 import os
@@ -9,20 +9,20 @@ STATUSES: Dict[str, str] = {}  # noqa: UP006
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Record a file that cannot be collected as an error."""
+    """Record a test file that cannot be collected as an error."""
     if report.failed:
         STATUSES[report.nodeid] = "error"
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Record the status of a call, and of any other phase that did not pass."""
+    """Record the status of the call, and of a setup or teardown that did not pass; the worst counts."""
     if report.when == "call" or not report.passed:
         before = STATUSES.get(report.nodeid, "passed")
         STATUSES[report.nodeid] = max(before, read_status(report), key=ORDER.index)
 
 
 def read_status(report: Any) -> str:
-    """Return the status of one phase."""
+    """Return the status of one phase of a test."""
     if report.failed:
         return "failed" if report.when == "call" else "error"
     if report.skipped:
@@ -31,6 +31,6 @@ def read_status(report: Any) -> str:
 
 
 def pytest_unconfigure() -> None:
-    """Write the statuses at the end of the run."""
+    """Write all statuses at the end of pytest."""
     with open(os.environ["TURNSMITH_STATUSES"], "w") as file:  # noqa: PTH123
         json.dump(STATUSES, file)

@@ -1,5 +1,5 @@
-"""Public data sets of tasks: one module for each set, and modules that all of them use.
+"""Public data sets of tasks: one module for each set, and modules that these share.
 
 `base` defines what a set must offer, and `names` lists the sets. Other parts import mostly `recognition`,
-`importing`, `exporting` and `directives`. The package reads and writes rows. It runs no test and starts no sandbox.
+`importing`, `exporting` and `directives`. The package reads and writes rows. It runs no tests and starts no sandboxes.
 """

@@ -1,4 +1,4 @@
-"""Definition of a public data set: identifying columns, and a rule that maps a row to a task's columns.
+"""Definition of a public data set: the columns that identify it, and a function that maps a row to a task's columns.
 
 An imported task keeps every column of its row. If a column shares a task column's name but differs in spelling or meaning, the
 task records the original, so that an export restores it.
@@ -18,9 +18,9 @@ from turnsmith.types import Conversation, Task
 Row = Mapping[str, Any]
 """Row as its data set publishes it: column → plain JSON."""
 Columns = dict[str, Any]
-"""Task columns."""
+"""Values of a task's columns."""
 ORIGIN = "imported"
-"""Task column with its origin: data set, row columns, and columns with another spelling."""
+"""Task column that records the task's origin: data set, columns of the row, and original spellings of values."""
 
 
 class Refused(TurnsmithError):
@@ -33,17 +33,17 @@ class Refused(TurnsmithError):
 
 @dataclass(frozen=True)
 class TaskFolders:
-    """Format of tasks that are folders: patterns, reader, writer."""
+    """Reader and writer of a data set that stores each task as a folder."""
 
     patterns: tuple[str, ...]
     """Glob patterns, relative to the given folder, of a file that each task folder contains."""
     read: Callable[[Path], "dict[str, Any] | Refused"]
-    """Read a folder as a row."""
+    """Read a task folder as a row."""
     write: Callable[[dict[str, Any], Path], None]
-    """Write a row as a subfolder. Raises UsageError if it exists."""
+    """Write a row as a task folder below the given folder. Raises UsageError if the task folder exists."""
 
     def find(self, source: Path) -> list[Path]:
-        """List the task folders at or below a path."""
+        """List the task folders at or below `source`."""
         return sorted({file.parent for pattern in self.patterns for file in source.glob(pattern)})
 
 
@@ -53,21 +53,21 @@ class PublicSet:
 
     name: str
     marks: frozenset[str]
-    """Columns of every row that identify the data set."""
+    """Columns that every row of the data set has, and by which it is recognised."""
     describe: Callable[[Row], Columns | Task | Conversation]
     """Map a row to task columns, to a task that Turnsmith exported, or to a conversation. Raises Refused."""
     identify: Callable[[Row], str] = lambda row: str(row.get("instance_id") or "")
-    """Return the task id of a row; empty if missing."""
+    """Read the task id of a row; empty if missing."""
     complete: Callable[[dict[str, Any], Path], dict[str, Any]] = lambda row, folder: row
-    """Add data from files beside the row's file."""
+    """Add columns to a row from files in its folder."""
     file_name: str = "tasks.jsonl"
-    """Name of the file of imported records."""
+    """Name of the file that an import writes."""
     folders: "TaskFolders | None" = None
-    """Folder format; None for data sets of rows."""
+    """Reader and writer of task folders; None if the data set stores rows."""
 
 
 def to_record(source: PublicSet, row: Row) -> Task | Conversation:
-    """Convert a row to a task or a conversation. Raises Refused."""
+    """Convert a row of a data set to a task or a conversation. Raises Refused."""
     described = source.describe(row)
     if isinstance(described, Conversation):
         return described.model_copy(update={"created_by": source.name})
@@ -75,7 +75,7 @@ def to_record(source: PublicSet, row: Row) -> Task | Conversation:
 
 
 def to_task(source: PublicSet, row: Row, described: Columns) -> Task:
-    """Build a task from a row and its mapped columns. Raises Refused."""
+    """Build a task from a row and from the task columns `described` by its data set. Raises Refused."""
     columns = {"created_by": source.name, **described}
     ours = {*Task.model_fields, ORIGIN}
     spelled = {name: spell(row[name], columns.get(name)) for name in row if name in ours}
@@ -89,11 +89,11 @@ def to_task(source: PublicSet, row: Row, described: Columns) -> Task:
 
 
 def to_row(task: Task, source: PublicSet) -> dict[str, Any]:
-    """Convert a task back to its row, with later changes. Raises UsageError if it comes from another data set."""
+    """Convert an imported task back to a row of its data set. Raises UsageError if `source` is another data set."""
     columns = task.model_dump()
     if not came_from(task, source):
         raise UsageError(
-            f"task {task.instance_id} was not imported from {source.name}, whose columns only its own rows have: "
+            f"task {task.instance_id} was not imported from {source.name}, so columns are missing: "
             "export it as harbor or swe-bench"
         )
     origin = columns[ORIGIN]
@@ -101,13 +101,13 @@ def to_row(task: Task, source: PublicSet) -> dict[str, Any]:
 
 
 def came_from(task: Task, source: PublicSet) -> bool:
-    """Return True if a task was imported from this data set."""
+    """Return True if a task was imported from the data set `source`."""
     origin = (task.model_extra or {}).get(ORIGIN)
     return isinstance(origin, dict) and origin.get("set") == source.name
 
 
 def spell(given: Any, value: Any) -> Any:
-    """Describe how a value was written: None if unchanged, a spelling's name, or `{"as": original}`."""
+    """Describe how a row spelled a value: None if equal, name of a spelling (`json`), or `{"as": given}`."""
     if given == value:
         return None
     return next(
@@ -116,11 +116,11 @@ def spell(given: Any, value: Any) -> Any:
 
 
 def respell(value: Any, how: Any) -> Any:
-    """Restore a value's original spelling; inverse of `spell`."""
+    """Restore the spelling of a value in its row; inverse of `spell`."""
     if isinstance(how, dict):
         return how["as"]
     return SPELLINGS[how](value) if how else value
 
 
 SPELLINGS: dict[str, Callable[[Any], str]] = {"json": json.dumps, "python": repr}
-"""Text spellings of lists: JSON or Python's repr."""
+"""Ways in which rows spell lists as text: as JSON or as Python literals."""

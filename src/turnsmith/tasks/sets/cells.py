@@ -1,4 +1,4 @@
-"""Readers of cells in public data sets, for all known spellings. Faults raise Refused."""
+"""Readers of cells in rows of public data sets, in all known spellings. They raise Refused if a cell is invalid."""
 
 import ast
 import json
@@ -30,7 +30,7 @@ def describe_core(row: Row) -> Columns:
 
 
 def read_text(row: Row, column: str, name: str = "") -> str:
-    """Read a non-empty text. Raises Refused."""
+    """Read a text cell. Raises Refused if it is empty or not text."""
     value = row.get(column)
     if not isinstance(value, str | None):
         raise Refused(f"bad {name or column}", f"{column} is {_show(value)}, which is not text")
@@ -40,14 +40,14 @@ def read_text(row: Row, column: str, name: str = "") -> str:
 
 
 def read_patch(row: Row, column: str, name: str) -> str:
-    """Read a complete, valid patch. Raises Refused."""
+    """Read a patch from a cell. Raises Refused if it is incomplete or invalid."""
     text = read_text(row, column, name)
     read_files(text, name)
     return text
 
 
 def read_files(patch: str, name: str) -> list[FileDiff]:
-    """Parse a patch into its files. Raises Refused."""
+    """Parse a patch into its changed files. Raises Refused with the patch's `name` if it is invalid."""
     try:
         return parse_diff(patch)
     except BadDiff as error:
@@ -55,7 +55,7 @@ def read_files(patch: str, name: str) -> list[FileDiff]:
 
 
 def read_expected(row: Row, failing: str, passing: str) -> Columns:
-    """Read both lists of expected tests; a test in both counts as FAIL_TO_PASS. Raises Refused."""
+    """Read FAIL_TO_PASS and PASS_TO_PASS; a test in both lists counts as FAIL_TO_PASS. Raises Refused."""
     fail_to_pass = read_list(row, failing)
     if not fail_to_pass:
         raise Refused(f"empty {failing}", "so no patch can resolve it")
@@ -65,7 +65,7 @@ def read_expected(row: Row, failing: str, passing: str) -> Columns:
 
 
 def read_list(row: Row, column: str) -> list[str]:
-    """Read a list of strings: a list, JSON, a Python literal, or a dict's keys with non-null values. Raises Refused."""
+    """Read a list of strings from a list, JSON, a Python literal, or a dict's keys with values. Raises Refused."""
     value = row.get(column)
     if isinstance(value, str):
         value = _read_literal(value)
@@ -81,7 +81,7 @@ def read_list(row: Row, column: str) -> list[str]:
 
 
 def read_dict(row: Row, column: str) -> dict[str, Any]:
-    """Read a dict, or JSON of one; empty if missing. Raises Refused."""
+    """Read a dict from a cell that holds a dict or JSON; empty if missing. Raises Refused."""
     value = row.get(column) or {}
     if isinstance(value, str):
         value = _read_literal(value)
@@ -91,7 +91,7 @@ def read_dict(row: Row, column: str) -> dict[str, Any]:
 
 
 def _read_literal(text: str) -> Any:
-    """Parse text as JSON or a Python literal; None if neither."""
+    """Parse a cell's text as JSON or as a Python literal; None if it is neither."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

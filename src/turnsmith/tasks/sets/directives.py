@@ -1,4 +1,4 @@
-"""Test arguments of a command: files of the hidden tests, or the names used by the repository's runner."""
+"""Arguments that select a task's hidden tests on its test command: files, or names that the test runner uses."""
 
 import re
 import tomllib
@@ -11,24 +11,24 @@ from typing import Any
 from turnsmith.tasks.sets.cells import read_files
 
 FILE_ID = re.compile(r"[^:]*\.\w+::")
-"""Matches `tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
+"""Pattern of test ids that start with a file: `tests/test_a.py::test_b`, but not `test_x (m.T)` or `module::test`."""
 NO_TESTS = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
-"""Endings of non-test files in a test patch, as in SWE-bench."""
+"""Endings of data files in test patches, which hold no tests; the list is SWE-bench's."""
 
 
 @dataclass(frozen=True)
 class TestRule:
-    """Test command of a repository."""
+    """Test command of a repository, and the kind of arguments that it takes."""
 
     __test__ = False  # keep pytest from collecting this class
 
     command: str
     parser: str
     takes: str
-    """Kind of arguments: `files`, `labels` (Django's dotted modules) or `ids`."""
+    """Kind of arguments that select tests: `files`, `labels` (Django's dotted modules) or `ids`."""
 
     def find_directives(self, test_patch: str, tests: list[str]) -> list[str]:
-        """Return the command's arguments; empty if test ids name files, which the grader passes. Raises Refused."""
+        """Return the arguments for the hidden tests; empty if the grader finds files in the test ids. Raises Refused."""
         if begin_with_files(tests):
             return []
         files = find_patched_tests(test_patch)
@@ -36,28 +36,28 @@ class TestRule:
 
 
 def names_file(test: str) -> bool:
-    """Return True for a pytest id, which starts with a file."""
+    """Return True if a test id starts with a file, as pytest's ids do."""
     return FILE_ID.match(test) is not None
 
 
 def begin_with_files(tests: Iterable[str]) -> bool:
-    """Return True if all tests are such ids."""
+    """Return True if all test ids start with a file, as pytest's ids do."""
     return all(map(names_file, {test[: test.find("::") + 2] for test in tests}))
 
 
 def find_patched_tests(test_patch: str) -> list[str]:
-    """List hidden test files, without deleted files and data files. Raises Refused."""
+    """List the test files that a test patch adds or changes, without data files. Raises Refused."""
     files = read_files(test_patch, "test patch") if test_patch else []
     return [file.path for file in files if not file.is_deleted and not file.path.endswith(NO_TESTS)]
 
 
 def to_label(file: str) -> str:
-    """Convert a test file to Django's label: `tests/auth_tests/test_a.py` → `auth_tests.test_a`."""
+    """Convert a test file to the label that Django's test runner takes: `tests/auth_tests/test_a.py` → `auth_tests.test_a`."""
     return file.removesuffix(".py").removeprefix("tests/").replace("/", ".")
 
 
 def find_rule(repo: str, version: str) -> TestRule:
-    """Return the rule of a repository at a version; pytest by default."""
+    """Return the test command of a version of a repository; pytest for unknown repositories."""
     table = _read_table()
     rule: dict[str, Any] = table["default"] | table["repositories"].get(repo.lower(), {})
     return TestRule(rule.get("versions", {}).get(version, rule["command"]), rule["parser"], rule["takes"])

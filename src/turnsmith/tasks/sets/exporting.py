@@ -31,7 +31,7 @@ def export_tasks(tasks: Iterable[Task], source: PublicSet, out: Path) -> Iterato
 
 
 def make_row(task: Task, source: PublicSet) -> dict[str, Any]:
-    """Convert a task to a row; tasks of other origins become SWE-bench rows with extra columns. Raises UsageError."""
+    """Convert a task to a row of a data set. SWE-bench takes tasks of any origin, with extra columns. Raises UsageError."""
     if source is SWE_BENCH and not came_from(task, source):
         columns = task.model_dump()
         lists = {name: json.dumps(columns.pop(name)) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
@@ -45,5 +45,5 @@ def make_row(task: Task, source: PublicSet) -> dict[str, Any]:
 
 
 def came_as_folder(row: dict[str, Any]) -> bool:
-    """Return True if a row was imported from a folder."""
+    """Return True if a row was imported from a task folder, not from a file of rows."""
     return "files" in row or "dockerfile" in row

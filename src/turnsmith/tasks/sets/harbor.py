@@ -4,8 +4,8 @@
 <name>/task.toml · instruction.md · environment/Dockerfile · tests/test.sh … · solution/solve.sh
 ```
 
-A directory written by Turnsmith is restored as the original task. For others, the only expected test is a reward of 1 from
-`tests/test.sh`; its files are the hidden tests, placed in `harbor_tests/` during the run.
+A directory written by Turnsmith is restored as the original task. Other directories have one expected test: a reward of 1 from
+`tests/test.sh`. The files of `tests/` are hidden tests, which are copied to `harbor_tests/` for the run.
 """
 
 import json
@@ -26,9 +26,9 @@ from turnsmith.types import Task
 
 TASK_FILE, DOCKERFILE, TEST, SOLUTION = "task.toml", "environment/Dockerfile", "tests/test.sh", "solution/solve.sh"
 OWN = "tests/turnsmith.json"
-"""Row of a task that Turnsmith exported."""
+"""File that holds the task as JSON, if Turnsmith wrote the directory."""
 TREE = "environment/tree"
-"""Working tree, if no image holds it."""
+"""Folder of the working tree, if the task's image does not contain it."""
 FOLDER, REWARD = "harbor_tests", "reward"
 RUN = (
     f"mkdir -p /logs/verifier && rm -rf /tests && cp -r {FOLDER} /tests && bash /tests/test.sh >&2; "
@@ -37,17 +37,17 @@ RUN = (
     'r = r.get("reward", 0) if isinstance(r, dict) else r; print("PASSED reward" if r >= 1 else "FAILED reward"); '
     "raise SystemExit(r < 1)'"
 )
-"""Command that runs another author's scripts and prints the reward as a test result."""
+"""Command that runs a directory's test script and prints its reward as a test result."""
 PLAIN = ("FROM", "WORKDIR", "ENV", "USER", "LABEL", "CMD", "ENTRYPOINT", "ARG", "EXPOSE")
 """Dockerfile instructions that do not change the image's files."""
 INSTRUCTION = re.compile(r"^([A-Za-z]+)\s+(.*)$", re.MULTILINE)
 CONTINUED = re.compile(r"\\\n")
 MAX_FILE = 4_000_000
-"""Maximum size of a file in a row, in bytes."""
+"""Maximum size of a file that is read into a row, in bytes."""
 
 
 def describe(row: Row) -> Columns | Task:
-    """Return the task of a Turnsmith export, or the columns of another directory. Raises Refused."""
+    """Convert a Harbor directory to the task that Turnsmith exported, or else to task columns. Raises Refused."""
     files = read_dict(row, "files")
     if odd := next((path for path, text in files.items() if not isinstance(text, str)), None):
         raise Refused("unreadable files", f"the content of {odd} is not text")
@@ -80,12 +80,12 @@ def describe(row: Row) -> Columns | Task:
 
 
 def identify(row: Row) -> str:
-    """Return the folder's name."""
+    """Return the name of the task's directory, which is its id."""
     return str(row.get("name") or "")
 
 
 def read_own(text: str, row: Row) -> Task:
-    """Restore an exported task, whose tree is in the directory. Raises Refused."""
+    """Restore a task that Turnsmith exported, with the directory's tree as its layer. Raises Refused."""
     try:
         columns = json.loads(text)
         layers = [] if columns["image"] else [str(Path(row["place"]) / TREE)]
@@ -97,7 +97,7 @@ def read_own(text: str, row: Row) -> Task:
 
 
 def read_settings(files: Row) -> dict[str, Any]:
-    """Parse task.toml. Raises Refused."""
+    """Parse a directory's task.toml. Raises Refused if it is missing or invalid."""
     try:
         return tomllib.loads(str(files.get(TASK_FILE) or ""))
     except tomllib.TOMLDecodeError as error:
@@ -105,7 +105,7 @@ def read_settings(files: Row) -> dict[str, Any]:
 
 
 def read_image(files: Row) -> str:
-    """Return the base image of a Dockerfile that does not change its files. Raises Refused."""
+    """Return the base image of the Dockerfile. Raises Refused if the Dockerfile changes the image's files."""
     instructions = _read_instructions(files)
     if other := next((name for name, _ in instructions if name not in PLAIN), None):
         remedy = "build it, and name it as docker_image under [environment]"
@@ -128,7 +128,7 @@ def _read_instructions(files: Row) -> list[tuple[str, str]]:
 
 
 def find_gold(files: Row) -> str:
-    """Return the only patch in `solution/`; empty if there is none or several. Raises Refused."""
+    """Return the gold patch: the only patch in `solution/`; empty if there is none or several. Raises Refused."""
     patches = [path for path in files if path.startswith("solution/") and path.endswith((".patch", ".diff"))]
     if len(patches) != 1:
         return ""
@@ -137,13 +137,13 @@ def find_gold(files: Row) -> str:
 
 
 def render_tests(files: Row) -> str:
-    """Build a patch that adds the files of `tests/` as `harbor_tests/`."""
+    """Build a test patch that adds the directory's `tests/` to the working tree as `harbor_tests/`."""
     tests = {path.removeprefix("tests/"): text for path, text in files.items() if path.startswith("tests/")}
     return render_diff([add_file(f"{FOLDER}/{path}", text) for path, text in sorted(tests.items())])
 
 
 def read_folder(folder: Path) -> "dict[str, Any] | Refused":
-    """Read a directory as a row: name, place, and text files outside the tree."""
+    """Read a Harbor directory as a row: name, place, and text files except the working tree."""
     files = {}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
@@ -159,12 +159,12 @@ def read_folder(folder: Path) -> "dict[str, Any] | Refused":
 
 
 def write_folder(row: dict[str, Any], out: Path) -> None:
-    """Write a row as a directory. Raises UsageError if it exists."""
+    """Write a row as a Harbor directory. Raises UsageError if the directory exists."""
     write_files(out / row["name"], row["files"])
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files into a new folder; scripts become executable. Raises UsageError if it exists."""
+    """Write files into a new folder; make scripts executable. Raises UsageError if the folder exists."""
     if folder.exists():
         raise UsageError(f"{folder} exists: give another --out, since nothing is overwritten")
     for path, text in files.items():

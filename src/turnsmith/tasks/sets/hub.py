@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub by name; needs the extra `hub`."""
+"""Download of data sets from the Hugging Face hub; needs the extra `hub`."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from turnsmith.tasks.sets.reading import ROW_FILES
 
 
 def fetch_rows(name: str) -> Path:
-    """Download the row files of `owner/name` or `owner/name@revision`; return their folder. Raises UsageError."""
+    """Download the files of rows of `owner/name` or `owner/name@revision`; return their folder. Raises UsageError."""
     require("huggingface_hub", subject=f"hub:{name}", otherwise=", or fetch the files and give their folder")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

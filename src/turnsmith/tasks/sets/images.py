@@ -1,4 +1,4 @@
-"""Image names of rows: one rule per data set, after any name in the row itself."""
+"""Names of container images of rows: given in the row, or derived by a rule of the data set."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ from turnsmith.tasks.sets.base import Refused, Row
 
 NAME = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 MAX_TAG = 128
-"""Maximum length of a tag."""
+"""Maximum length of an image tag."""
 PRO_EXCEPTION = "element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
 """Instance id whose image name is not shortened like others of its repository."""
 
@@ -21,14 +21,14 @@ def find_image(row: Row, *columns: str) -> str:
 
 
 def check_image(name: Any) -> str:
-    """Return a valid image name. Raises Refused."""
+    """Return an image name. Raises Refused if it is invalid."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Refused("bad image", f"{str(name)[:60]!r} is not a valid image name")
     return name
 
 
 def name_of_swe_smith(named: str) -> str:
-    """Normalise the three spellings of SWE-smith's image names to the published one."""
+    """Convert an image name of SWE-smith, spelled in one of three ways, to the name in its registry."""
     name = named.rpartition("/")[2].lower().replace("__", "_1776_")
     return check_image(f"swebench/{name}")
 

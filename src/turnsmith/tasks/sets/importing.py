@@ -1,11 +1,11 @@
-"""Import of public data sets into a task file: streamed and resumable.
+"""Import of public data sets into a task file, row by row; an interrupted import can be continued.
 
 ```
 DIR/tasks.jsonl      tasks; conversations.jsonl for trajectory data sets
 DIR/refused.jsonl    one line per refused row: set, place, id, reason, details
 ```
 
-Refused rows are retried, since the user may have provided what was missing.
+The next import tries refused rows again, since the user may have added what was missing.
 """
 
 import json
@@ -29,22 +29,22 @@ from turnsmith.types import Task
 
 REFUSED_NAME = "refused.jsonl"
 ID_FIRST = (b'{"instance_id":', b'{"conversation_id":')
-"""Prefixes of lines written by Turnsmith."""
+"""First bytes of lines that Turnsmith wrote; they start with the id."""
 IMPORTED, KEPT = "imported", "kept"
-"""Fates of rows that are not refused."""
+"""Results of rows that are not refused: imported now, or kept from an earlier import."""
 
 
 @dataclass
 class ImportFunnel:
-    """Counts of rows by fate."""
+    """Counts of imported, kept and refused rows."""
 
     fates: Counter[str] = field(default_factory=Counter)
     mended: list[str] = field(default_factory=list)
-    """Ids of new tasks whose text held lone surrogates."""
+    """Ids of new tasks in whose texts lone surrogates were replaced."""
 
     @property
     def imported(self) -> int:
-        """Return the number of rows that are tasks, including earlier imports."""
+        """Return the number of rows that became tasks, in this or an earlier import."""
         return self.fates[IMPORTED] + self.fates[KEPT]
 
     @property
@@ -62,7 +62,7 @@ class ImportFunnel:
 
 
 def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundRow]:
-    """Yield the rows of all sources, completed by files beside them."""
+    """Yield the rows of all sources, with columns added from files in their folders."""
     for rows in sources:
         for row in rows:
             if isinstance(rows, RowFile) and isinstance(row.content, dict):
@@ -102,7 +102,7 @@ class Import:
             self._refused[facts["set"], facts["place"], facts["instance_id"]] = line.decode().rstrip("\n")
 
     def take(self, row: FoundRow) -> str:
-        """Write the task of one row; return its fate: `imported`, `kept` from an earlier import, or a reason."""
+        """Write the task of one row; return `imported`, `kept` (from an earlier import), or the reason of a refusal."""
         name = "" if isinstance(row.content, Refused) else self._source.identify(row.content)
         key = (self._source.name, row.place, name)
         try:
@@ -122,7 +122,7 @@ class Import:
             return refusal.reason
 
     def _write(self, row: FoundRow, name: str) -> None:
-        """Append the record of a row, replacing lone surrogates, which UTF-8 cannot encode. Raises Refused."""
+        """Append the row's task or conversation; replace lone surrogates, which UTF-8 cannot encode. Raises Refused."""
         if isinstance(row.content, Refused):
             raise row.content
         record = to_record(self._source, row.content)
@@ -138,14 +138,14 @@ class Import:
             self._on_task(record)
 
     def drop_outdated_refusals(self) -> None:
-        """Rewrite the refusals without rows that became tasks, if there are such rows."""
+        """Rewrite refused.jsonl without the rows that have become tasks."""
         lines = [*self._refused.values()]
         if [line.decode().rstrip("\n") for _, line in read_lines(self._refused_file)] != lines:
             write_file(self._refused_file, "".join(f"{line}\n" for line in lines))
 
 
 def _read_id(line: bytes) -> str:
-    """Return the id in a line, without parsing the rest if Turnsmith wrote it."""
+    """Read the id in a line of JSON; lines that Turnsmith wrote need not be parsed completely."""
     if line.startswith(ID_FIRST):
         name, _ = json.JSONDecoder().raw_decode(line.decode(), line.index(b":") + 1)
         return str(name)
@@ -153,7 +153,7 @@ def _read_id(line: bytes) -> str:
 
 
 def only(rows: Iterable[FoundRow], source: PublicSet, task: str, limit: int | None) -> Iterator[FoundRow]:
-    """Limit rows to the first ones, or to one task."""
+    """Yield the first `limit` rows, or only the row of the task with the id `task`."""
     if task:
         rows = (row for row in rows if not isinstance(row.content, Refused) and source.identify(row.content) == task)
     return islice(rows, 1 if task else limit)

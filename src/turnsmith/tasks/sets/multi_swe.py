@@ -1,6 +1,6 @@
-"""Multi-SWE-bench and Multi-SWE-RL: test results without patches, with the tests, and with the fix.
+"""Multi-SWE-bench and Multi-SWE-RL: rows hold test results without patches, with the test patch, and with both.
 
-The images contain both patches and their scripts; the set-up removes them and keeps `run.sh`.
+The images contain both patches and scripts. The set-up removes all of these files except `run.sh`.
 """
 
 from typing import Any
@@ -26,11 +26,11 @@ PARSERS = {
     ".h": "multi-swe-c",
     ".py": "parse_log_pytest",
 }
-"""File ending in the gold patch → log parser, since rows name neither language nor parser."""
+"""Ending of files in the gold patch → parser of test logs. Rows name neither language nor parser."""
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns; the issue text joins the resolved issues. Raises Refused."""
+    """Map a row to task columns. The task's issue consists of all issues that the row resolves. Raises Refused."""
     org, repo = read_text(row, "org"), read_text(row, "repo")
     fixed = read_list(row, "fixed_tests")
     if not fixed:
@@ -60,7 +60,7 @@ def identify(row: Row) -> str:
 
 
 def read_base(row: Row) -> str:
-    """Return the base commit. Raises Refused."""
+    """Return the base commit of a row. Raises Refused if there is none."""
     base: Any = row.get("base")
     if not isinstance(base, dict) or not isinstance(base.get("sha"), str) or not base["sha"]:
         raise Refused("no base_commit", "base.sha is missing or empty")
@@ -68,7 +68,7 @@ def read_base(row: Row) -> str:
 
 
 def describe_issues(row: Row) -> str:
-    """Join titles and texts of the resolved issues. Raises Refused."""
+    """Join the titles and texts of the issues that the row resolves. Raises Refused if there are none."""
     issues = row.get("resolved_issues")
     texts = [
         f"{each.get('title') or ''}\n\n{each.get('body') or ''}".strip()
@@ -81,7 +81,7 @@ def describe_issues(row: Row) -> str:
 
 
 def find_parser(patch: str) -> str:
-    """Return the log parser of the gold patch's most frequent language. Raises Refused."""
+    """Return the parser of test logs for the language of most files in the gold patch. Raises Refused."""
     endings = [f".{file.path.rpartition('.')[2]}" for file in read_files(patch, "gold patch")]
     known = [PARSERS[ending] for ending in endings if ending in PARSERS]
     if not known:

@@ -1,4 +1,4 @@
-"""Table of the public data sets."""
+"""Table of the public data sets: short name → import path."""
 
 from turnsmith.config.names import NameTable
 
@@ -19,4 +19,4 @@ SETS = NameTable(
         "nebius-swe-agent": "turnsmith.tasks.sets.trajectories:SWE_AGENT",
     },
 )
-"""Instances of `tasks.sets.base.PublicSet`; sets with extra columns come before those they extend."""
+"""Instances of `tasks.sets.base.PublicSet`. A set that extends another's columns comes first, to be recognised."""

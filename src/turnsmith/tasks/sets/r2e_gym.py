@@ -1,6 +1,7 @@
-"""R2E-Gym: commits with tests generated for them; logs before and after are in the row.
+"""R2E-Gym: commits with generated tests. A row holds the test logs before and after its commit.
 
-Its images show the tests to the agent in /r2e_tests. Here they become a test patch, and the folder is removed first.
+The images hold the tests in /r2e_tests, where an agent could read them. The set-up removes that folder; the tests
+become the task's test patch.
 """
 
 import re
@@ -17,13 +18,13 @@ RESULT = re.compile(r"^(PASSED|FAILED|ERROR) +(\S+?::.*)$", re.MULTILINE)
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*\.py|[^/]*_test\.py|conftest\.py)")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 RUNNER = re.compile(r"\w+_runner\.py")
-"""Test file that runs the others and prints module ids, as in rows of pillow and tornado."""
+"""Name of a script that runs the test files and prints ids with modules, as in rows of pillow and tornado."""
 MARKS = {"added": "+", "deleted": "-", "context": " "}
 IN_ISSUE = re.compile(r"\s*\[ISSUE\](.*)\[/ISSUE\]\s*", re.DOTALL)
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns, using the recorded test run. Raises Refused."""
+    """Map a row to task columns; expected tests come from the recorded test run. Raises Refused."""
     run, commit = read_dict(row, "execution_result_content"), read_dict(row, "parsed_commit_content")
     image, issue = find_image(row, "docker_image"), read_text(row, "problem_statement", name="issue text")
     return find_expected(row, run) | {
@@ -41,20 +42,20 @@ def describe(row: Row) -> Columns:
 
 
 def describe_command(run: dict[str, Any]) -> Columns:
-    """Return the test command: the runner among the test files, else pytest."""
+    """Return the test command: the script `*_runner.py` if the test files include one, else pytest."""
     if runner := next(filter(RUNNER.fullmatch, run["test_file_names"]), None):
         return {"test_command": f"{PYTHON} {FOLDER}/{runner}", "log_parser": "lines"}
     return {"test_command": f"{PYTHON} -m pytest -rA", "test_files": [FOLDER]}
 
 
 def identify(row: Row) -> str:
-    """Return the row's id, or one like `aiohttp_216e082807d0`."""
+    """Return the task id of a row, or build one from repository and commit: `aiohttp_216e082807d0`."""
     named = row.get("instance_id")
     return str(named or f"{row.get('repo_name')}_{str(row.get('commit_hash'))[:12]}")
 
 
 def find_expected(row: Row, run: dict[str, Any]) -> Columns:
-    """Find the tests that must pass, by their results before the commit; adds files to test names. Raises Refused."""
+    """Sort the tests into FAIL_TO_PASS and PASS_TO_PASS by their results before the commit. Raises Refused."""
     expected = {COLOUR.sub("", name): word for name, word in read_dict(row, "expected_output_json").items()}
     before, after = (read_results(str(run.get(f"{when}_commit_res_stdout") or "")) for when in ("old", "new"))
     passed = [test for test, word in after.items() if word == "PASSED" and expected.get(to_name(test)) == "PASSED"]
@@ -68,7 +69,7 @@ def find_expected(row: Row, run: dict[str, Any]) -> Columns:
 
 
 def read_results(log: str) -> dict[str, str]:
-    """Parse pytest's summary: id → result."""
+    """Parse the summary at the end of pytest's log; return test id → result."""
     log = COLOUR.sub("", log)
     summary = SUMMARY.search(log)
     found = RESULT.findall(log[summary.end() :]) if summary else []
@@ -76,13 +77,13 @@ def read_results(log: str) -> dict[str, str]:
 
 
 def cut_message(text: str) -> str:
-    """Remove the message from a summary line, keeping brackets closed: `a.py::t[x - y] - assert 1` → `a.py::t[x - y]`."""
+    """Remove the failure message from a line of pytest's summary: `a.py::t[x - y] - assert 1` → `a.py::t[x - y]`."""
     cuts = [found.start() for found in re.finditer(" - ", text)]
     return next((text[:cut] for cut in cuts if "[" not in text[:cut] or text[cut - 1] == "]"), text)
 
 
 def to_name(test: str) -> str:
-    """Convert an id to the data set's name: `r2e_tests/test_1.py::T::test_x[a]` → `T.test_x[a]`."""
+    """Convert a pytest id to the name that R2E-Gym gives the test: `r2e_tests/test_1.py::T::test_x[a]` → `T.test_x[a]`."""
     return ".".join(test.split("::")[1:])
 
 
@@ -97,7 +98,7 @@ def render_tests(run: dict[str, Any]) -> str:
 
 
 def render_commit(commit: dict[str, Any]) -> str:
-    """Convert the commit without its tests to a patch. Raises Refused."""
+    """Convert the recorded commit, without test files, to the gold patch. Raises Refused."""
     files = commit.get("file_diffs")
     try:
         kept = [_read_file(file) for file in files or [] if not TEST_FILE.fullmatch(file["header"]["file"]["path"])]

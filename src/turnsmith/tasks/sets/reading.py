@@ -1,4 +1,4 @@
-"""Streamed rows of Parquet files, JSON lines, and `datasets` folders."""
+"""Readers of rows from Parquet files, JSON files and folders of the `datasets` library, row by row."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     import pyarrow
 
 BATCH_ROWS = 64
-"""Rows of Parquet in memory at once; rows can have half a megabyte."""
+"""Number of Parquet rows in memory at once; a row can have half a megabyte."""
 ROW_FILES = (".parquet", ".jsonl", ".ndjson", ".json", ".arrow")
 
 
 @dataclass(frozen=True)
 class FoundRow:
-    """Row with its place; the content is a Refused if it cannot be read."""
+    """Row of a data set and its place in a file. Its content is an error if the row cannot be read."""
 
     place: str
-    """Place such as `train.parquet, row 17`, counted from 1."""
+    """File and row number, counted from 1: `train.parquet, row 17`."""
     content: "dict[str, Any] | Refused"
 
 
 @dataclass(frozen=True)
 class FolderRows:
-    """Rows stored as folders."""
+    """Source of rows that are stored as task folders."""
 
     folders: list[Path]
     read: Callable[[Path], "dict[str, Any] | Refused"]
@@ -46,12 +46,12 @@ class FolderRows:
 
 @dataclass(frozen=True)
 class RowFile:
-    """Rows of one file."""
+    """Source of rows that are stored in one file."""
 
     path: Path
 
     def __iter__(self) -> Iterator[FoundRow]:
-        """Yield the rows in order. Raises UsageError if the format is invalid."""
+        """Yield the rows in order. Raises UsageError if the file is invalid."""
         yield from (
             FoundRow(f"{self.path.name}, row {number}", content) for number, content in enumerate(self._read(), start=1)
         )
@@ -64,7 +64,7 @@ class RowFile:
         return read_json_list(self.path) if self.path.suffix == ".json" else read_json_file(self.path)
 
     def count(self) -> int:
-        """Return the number of rows, without reading their content if possible."""
+        """Count the rows of the file, if possible without reading their content."""
         if self.path.suffix == ".parquet":
             return int(_open_parquet(self.path).metadata.num_rows)
         if self.path.suffix in (".arrow", ".json"):
@@ -76,11 +76,11 @@ RowSource = RowFile | FolderRows
 
 
 def find_row_files(source: Path, split: str = "") -> list[RowFile]:
-    """Find the row files of a file or folder, of one split. Raises UsageError if there is none or several splits."""
+    """Find the files of rows of one split. Raises UsageError if there are none, or several splits and none is named."""
     if source.is_file():
         return [RowFile(source)]
     if not source.is_dir():
-        raise UsageError(f"there is no {source}: give a file of rows, a folder of such files, or hub:NAME")
+        raise UsageError(f"{source} does not exist: give a file of rows, a folder of such files, or hub:NAME")
     files = [file for file in sorted(source.rglob("*")) if file.suffix in ROW_FILES and not _is_description(file)]
     by_split: dict[str, list[Path]] = {}
     for file in files:
@@ -88,25 +88,25 @@ def find_row_files(source: Path, split: str = "") -> list[RowFile]:
     if not files:
         raise UsageError(f"{source} holds no rows: no file that ends in {', '.join(ROW_FILES)}")
     if split and split not in by_split:
-        raise UsageError(f"{source} has no split {split!r}: there is {', '.join(by_split)}")
+        raise UsageError(f"{source} has no split {split!r}: choose from {', '.join(by_split)}")
     if not split and len(by_split) > 1:
         raise UsageError(f"{source} holds the splits {', '.join(by_split)}: choose one by --split")
     return [RowFile(file) for file in by_split[split or next(iter(by_split))]]
 
 
 def _is_description(file: Path) -> bool:
-    """Return True for a metadata file of `datasets`."""
+    """Return True for files of the `datasets` library that hold metadata, not rows."""
     return file.name in ("dataset_info.json", "state.json", "dataset_dict.json") or file.name.startswith(".")
 
 
 def _split_of(file: Path, source: Path) -> str:
-    """Return the split of a file: `data/test-00000-of-00003.parquet`, `test/data-00000-of-00001.arrow` → `test`."""
+    """Read the split of a file from its path: `data/test-00000-of-00003.parquet`, `test/data-00000-of-00001.arrow` → `test`."""
     name = file.stem.partition("-0000")[0] if "-of-" in file.stem else file.stem
     return file.parent.name if name == "data" and file.parent != source else name
 
 
 def read_json_file(file: Path) -> "Iterator[dict[str, Any] | Refused]":
-    """Yield a row per line that is not blank."""
+    """Yield a row for each line of a JSONL file that is not blank."""
     return (_parse(line.raw) for line in read_json_lines(file))
 
 
@@ -118,19 +118,19 @@ def _parse(line: bytes) -> "dict[str, Any] | Refused":
 
 
 def check_object(row: Any) -> "dict[str, Any] | Refused":
-    """Return a row that is a JSON object."""
+    """Return a row if it is a JSON object, else the error Refused."""
     return row if isinstance(row, dict) else Refused("unreadable row", "it is not an object")
 
 
 def read_json_list(file: Path) -> "Iterator[dict[str, Any] | Refused]":
-    """Read a JSON list of objects into memory. Raises UsageError."""
+    """Read a JSON file that holds a list of rows. Raises UsageError if it holds anything else."""
     remedy = "give a file of JSON lines, or a whole list"
     try:
         rows = parse_json(read_text(file, "the rows", remedy))
     except ValueError as error:
         raise UsageError(f"{file} cannot be read as JSON ({error}): {remedy}") from None
     if not isinstance(rows, list):
-        raise UsageError(f"{file} holds no list of rows: {remedy}")
+        raise UsageError(f"{file} does not hold a list of rows: {remedy}")
     return map(check_object, rows)
 
 
@@ -146,14 +146,14 @@ def read_parquet(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_batch(batch: "pyarrow.RecordBatch") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a record batch as plain JSON."""
+    """Yield the rows of a pyarrow record batch as plain JSON."""
     columns = map(_read_column, batch.columns)
     for cells in zip(*columns, strict=True):
         yield dict(zip(batch.schema.names, cells, strict=True))
 
 
 def _read_column(column: "pyarrow.Array") -> list[Any]:
-    """Convert a column to a list; strings and lists of strings take the faster path through numpy."""
+    """Convert a pyarrow column to a list; strings and lists of strings are converted faster, by numpy."""
     from pyarrow import types
 
     if types.is_string(column.type) or types.is_large_string(column.type):
@@ -175,7 +175,7 @@ def _open_parquet(file: Path) -> Any:
 
 
 def read_arrow(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an Arrow file: the stream format of `datasets` or the file format. Raises UsageError."""
+    """Yield the rows of an Arrow file in stream format (as `datasets` writes) or file format. Raises UsageError."""
     import pyarrow
 
     try:
@@ -199,11 +199,11 @@ def _open_arrow(mapped: "pyarrow.NativeFile") -> "Iterable[pyarrow.RecordBatch]"
 
 def _unreadable(file: Path, kind: str, error: Exception) -> UsageError:
     reason = str(error).partition("\n")[0].rstrip(".")
-    return UsageError(f"{file} cannot be read as {kind} ({reason}): fetch it again, or give another file")
+    return UsageError(f"{file} cannot be read as {kind} ({reason}): download it again, or give another file")
 
 
 def to_plain(value: Any) -> Any:
-    """Convert to plain JSON: times and bytes as text, non-finite numbers as null."""
+    """Convert a value to plain JSON: times and bytes to text, non-finite numbers to null."""
     if isinstance(value, dict):
         return {key: to_plain(held) for key, held in value.items()}
     if isinstance(value, list):

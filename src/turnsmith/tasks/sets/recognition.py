@@ -1,4 +1,4 @@
-"""Recognition of data sets by their columns."""
+"""Recognition of public data sets by the columns of their rows."""
 
 from collections.abc import Collection
 from functools import cache
@@ -13,7 +13,7 @@ from turnsmith.tasks.sets.reading import FolderRows, RowFile, RowSource, find_ro
 
 
 def find_set(name: str) -> PublicSet:
-    """Return the data set of a short name or import path. Raises UsageError."""
+    """Return the data set with a short name or an import path. Raises UsageError if there is none."""
     return SETS.load_instance(name, PublicSet)
 
 
@@ -24,7 +24,7 @@ def list_sets() -> tuple[PublicSet, ...]:
 
 
 def find_rows(wanted: PublicSet, source: Path, split: str = "") -> list[RowSource]:
-    """Find the row files or folders of a data set. Raises UsageError if there are none or they belong to another set."""
+    """Find the files or folders of rows. Raises UsageError if there are none, or they are not of the data set `wanted`."""
     for each in (wanted, *list_sets()):
         if each.folders and source.is_dir() and (folders := each.folders.find(source)):
             if each is not wanted:
@@ -32,7 +32,7 @@ def find_rows(wanted: PublicSet, source: Path, split: str = "") -> list[RowSourc
                 raise UsageError(f"{source} holds folders of {each.name}, not rows of {wanted.name}: {remedy}")
             return [FolderRows(folders, each.folders.read)]
     if wanted is HARBOR:
-        raise UsageError(f"{source} holds no Harbor task: give a folder with task.toml, or one of such folders")
+        raise UsageError(f"{source} holds no Harbor task: give a folder with task.toml, or a folder of such folders")
     files = find_row_files(source, split)
     first = next((row.content for row in chain.from_iterable(files) if isinstance(row.content, dict)), {})
     check_set(wanted, first, source)
@@ -40,7 +40,7 @@ def find_rows(wanted: PublicSet, source: Path, split: str = "") -> list[RowSourc
 
 
 def recognise(columns: Collection[str]) -> PublicSet | None:
-    """Return the data set whose columns all occur, if any."""
+    """Return the first data set whose identifying columns are all in `columns`; None if there is none."""
     return next((each for each in list_sets() if each.marks <= set(columns)), None)
 
 
@@ -52,7 +52,7 @@ def recognise_file(file: Path) -> str:
 
 
 def check_set(wanted: PublicSet, columns: Collection[str], source: Path | str) -> None:
-    """Raise UsageError if the columns do not belong to the wanted data set, naming the likely one."""
+    """Raise UsageError if rows with these columns are not of the data set `wanted`. The message names a likely set."""
     if wanted not in list_sets() and wanted.marks <= set(columns):
         return
     found = recognise(columns)
@@ -63,5 +63,5 @@ def check_set(wanted: PublicSet, columns: Collection[str], source: Path | str) -
         lacking = ", ".join(sorted(wanted.marks - set(columns)))
         remedy = f"give another file, or one of {', '.join(SETS.paths)}"
         raise UsageError(
-            f"the rows of {source} are not {wanted.name}'s, and no other set's: they lack {lacking}: {remedy}"
+            f"the rows of {source} are of no known data set: for {wanted.name} they lack {lacking}: {remedy}"
         )

@@ -8,11 +8,11 @@ from turnsmith.tasks.sets.directives import find_rule
 from turnsmith.tasks.sets.images import check_image
 
 CONDA = "source /opt/miniconda3/bin/activate testbed && "
-"""Prefix of test commands in images of SWE-bench and derived sets, which have a conda environment."""
+"""Prefix of test commands that activates the conda environment in images of SWE-bench and derived data sets."""
 
 
 def describe(row: Row, owner: str = "swebench", separator: str = "_1776_") -> Columns:
-    """Map a row to task columns, with image and test command of SWE-bench's harness. Raises Refused.
+    """Map a row to task columns, with the image and test command that SWE-bench's harness uses. Raises Refused.
 
     The image of `sympy__sympy-1` is `swebench/sweb.eval.x86_64.sympy_1776_sympy-1:latest`.
     """

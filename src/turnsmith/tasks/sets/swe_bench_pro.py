@@ -1,7 +1,7 @@
-"""SWE-bench Pro V1: some texts are JSON strings, lists are Python literals, test scripts are files beside the rows.
+"""SWE-bench Pro V1: some texts are JSON strings, lists are Python literals, test scripts are separate files.
 
-The command uses `run_scripts/<instance_id>/run_script.sh` and `parser.py` of the set's repository. A row without them cannot be
-graded and is refused.
+The command uses `run_scripts/<instance_id>/run_script.sh` and `parser.py` of the set's repository. A row
+without these scripts cannot be graded and is refused.
 """
 
 import json
@@ -15,18 +15,18 @@ from turnsmith.tasks.sets.cells import read_expected, read_list, read_patch, rea
 from turnsmith.tasks.sets.images import check_image, name_of_swe_bench_pro
 
 SCRIPTS = {"run_script": "run_script.sh", "parser": "parser.py"}
-"""Added column → source file."""
+"""Column added to a row → name of the script that it holds."""
 WORK = "/workspace"
 TELL = """import json, sys
 tests = json.load(open(sys.argv[1]))["tests"]
 for test in tests:
     print(test["status"], test["name"])
 sys.exit(any(test["status"] in ("FAILED", "ERROR") for test in tests))"""
-"""Script that prints the results of the set's parser, one line per test."""
+"""Python script that prints the test results that SWE-bench Pro's `parser.py` found, one line per test."""
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns, with a command built from the task's two scripts. Raises Refused."""
+    """Map a row to task columns. The test command runs the row's two scripts. Raises Refused."""
     name, repo = read_text(row, "instance_id"), read_text(row, "repo")
     tag = row.get("dockerhub_tag")
     image = check_image(f"jefzda/sweap-images:{tag}") if tag else name_of_swe_bench_pro(name, repo)
@@ -58,7 +58,7 @@ def describe_problem(row: Row) -> str:
 
 
 def unquote(text: str) -> str:
-    """Decode a text that is a JSON string; return others unchanged."""
+    """Decode a text if it is a JSON string; return other texts unchanged."""
     try:
         decoded: Any = json.loads(text) if text.startswith('"') else text
     except ValueError:
@@ -67,7 +67,7 @@ def unquote(text: str) -> str:
 
 
 def make_command(row: Row) -> str:
-    """Build a command that runs the script on selected files, then the parser on its output. Raises Refused."""
+    """Build a command that runs the test script on the hidden test files, and its parser on the log. Raises Refused."""
     if not all(row.get(column) for column in SCRIPTS):
         files = " and ".join(f"run_scripts/{row['instance_id']}/{file}" for file in SCRIPTS.values())
         raise Refused("no run script", f"put {files} of the set's repository beside the rows")
@@ -81,7 +81,7 @@ def make_command(row: Row) -> str:
 
 
 def add_scripts(row: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Add the scripts beside the row's file."""
+    """Add a row's test scripts, which are files in the data set's folder."""
     place = folder / "run_scripts" / to_folder_name(Path(str(row.get("instance_id"))).name)
     found = {column: place / file for column, file in SCRIPTS.items() if column not in row and (place / file).is_file()}
     return row | {column: file.read_text(encoding="utf-8") for column, file in found.items()}

@@ -1,4 +1,4 @@
-"""SWE-bench since version 5: rows or folders that name their image and test command.
+"""SWE-bench since version 5: rows or task folders that name their image and test command.
 
 ```
 DIR/sweb.yaml · DIR/tasks/<id>/task.yaml tests.json problem_statement.md hints.md gold.patch test.patch eval.sh Dockerfile
@@ -19,9 +19,9 @@ from turnsmith.tasks.sets.images import find_image
 from turnsmith.types import PYTEST
 
 BEGIN, END = ">>>>> Start Test Output", ">>>>> End Test Output"
-"""Markers around the test output."""
+"""Lines that the evaluation script prints before and after the test output."""
 ENVIRONMENT = ("source ", ". ", "conda activate ", "export ", "cd ")
-"""Prefixes of script lines that set up the environment; other lines repeat what the image or the grader does."""
+"""Prefixes of lines of the evaluation script that set up the environment; its other set-up lines are not needed."""
 IN_FILES = {
     "patch": "gold.patch",
     "test_patch": "test.patch",
@@ -35,7 +35,7 @@ TASK, TESTS, CONFIG = "task.yaml", "tests.json", "sweb.yaml"
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns by its own script. Raises Refused."""
+    """Map a row to task columns; the test command comes from its evaluation script. Raises Refused."""
     core, parser = describe_core(row), read_text(row, "log_parser")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
     has_files = begin_with_files(tests)
@@ -53,7 +53,7 @@ def describe(row: Row) -> Columns:
 
 
 def read_script(script: str) -> tuple[list[str], str]:
-    """Extract the environment lines and the command between the markers. Raises Refused."""
+    """Extract environment lines and the test command from an evaluation script. Raises Refused."""
     before, begun, rest = script.partition(BEGIN)
     between, ended, _ = rest.partition(END)
     lines = [line for line in between.split("\n")[1:-1] if line.strip()]
@@ -64,7 +64,7 @@ def read_script(script: str) -> tuple[list[str], str]:
 
 
 def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
-    """Split a command into command and trailing test files; no files if it ends otherwise. Raises Refused."""
+    """Split the hidden test files off the end of a test command; no files if the ends differ. Raises Refused."""
     files = find_patched_tests(test_patch)
     for directives in (files, [to_label(file) for file in files]):
         if directives and command.endswith(ending := " " + " ".join(directives)):
@@ -106,7 +106,7 @@ def _check_object(value: Any, file: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> str:
-    """Read a text file with its original line endings, which patches need. Raises Refused."""
+    """Read a text file with its original line endings, which patches need. Raises Refused if it is not UTF-8."""
     try:
         return file.read_bytes().decode()
     except OSError as error:
@@ -116,7 +116,7 @@ def _read(file: Path) -> str:
 
 
 def write_folder(row: dict[str, Any], out: Path) -> None:
-    """Write a row as a folder below `tasks/`. Raises UsageError if it exists."""
+    """Write a row as a task folder below `out`. Raises UsageError if the task folder exists."""
     import yaml
 
     folder = out / "tasks" / to_folder_name(row["instance_id"])

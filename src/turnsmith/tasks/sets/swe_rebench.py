@@ -11,7 +11,7 @@ from turnsmith.types import PYTEST
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns. Raises Refused."""
+    """Map a row of V1, the leaderboard or SWE-bench-extra to task columns. Raises Refused."""
     core, config = describe_core(row), read_dict(row, "install_config")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
     has_files = begin_with_files(tests)
@@ -27,7 +27,7 @@ def describe(row: Row) -> Columns:
 
 
 def describe_v2(row: Row) -> Columns:
-    """Map a row of V2 (twenty languages) to task columns; the tree is in a folder named like the repository. Raises Refused."""
+    """Map a row of V2 (twenty languages) to task columns. Images hold the tree in `/<repository>`. Raises Refused."""
     core, config = describe_core(row), read_dict(row, "install_config")
     return core | {
         "image": find_image(row, "image_name"),
@@ -40,7 +40,7 @@ def describe_v2(row: Row) -> Columns:
 
 
 def read_command(config: dict[str, Any]) -> str:
-    """Return the test command: one text or several joined by `&&`. Raises Refused."""
+    """Return the test command of a row; several commands are joined by `&&`. Raises Refused if there is none."""
     command = config.get("test_cmd")
     lines = [command] if isinstance(command, str) else command
     if (

@@ -1,7 +1,7 @@
-"""SWE-smith: its `patch` adds a bug, so the gold patch is its reverse; one image per repository holds the clean tree.
+"""SWE-smith: a row's `patch` adds a bug to a clean tree, so its reverse is the gold patch. Images are per repository.
 
-The set-up applies the bug. The image's branches are not used: the sandbox replaces the history (`main` shows the fix), and most
-branches are newer than the images.
+The set-up applies the bug. The image's branches are not used: the sandbox removes the history (`main` shows the fix), and most
+branches are missing in the images.
 """
 
 from shlex import quote
@@ -15,11 +15,11 @@ from turnsmith.tasks.sets.images import find_image, name_of_swe_smith
 from turnsmith.tasks.sets.swe_bench import CONDA
 
 MAX_BUG = 100_000
-"""Maximum size of a bug in a set-up command, in bytes."""
+"""Maximum size of a bug's patch, which is part of a set-up command, in bytes."""
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns: the bug in the set-up, its reverse as gold patch. Raises Refused."""
+    """Map a row to task columns. The set-up adds the bug; the gold patch removes it. Raises Refused."""
     bug = read_text(row, "patch", name="bug patch")
     if len(bug.encode(errors="replace")) > MAX_BUG:
         raise Refused("bug patch too large", f"more than {MAX_BUG} bytes")
@@ -43,7 +43,7 @@ def describe(row: Row) -> Columns:
 
 
 def check_python(expected: dict[str, Any]) -> None:
-    """Raise Refused unless all tests are pytest's; commands of other languages exist only in SWE-smith's profiles."""
+    """Raise Refused unless all tests have pytest ids. Rows do not contain test commands for other languages."""
     tests = [*expected["FAIL_TO_PASS"], *expected["PASS_TO_PASS"]]
     if other := next((test for test in tests if not names_file(test)), None):
         raise Refused("no test command", f"{other!r} is not a pytest id, and the row names no test command")

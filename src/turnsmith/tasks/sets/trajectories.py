@@ -1,7 +1,7 @@
-"""Trajectory data sets of Nebius (SWE-agent and OpenHands), as conversations for RFT.
+"""Trajectory data sets of Nebius (SWE-agent and OpenHands), read as conversations for rejection fine-tuning (RFT).
 
-Tool calls become text, as in the chat templates of Qwen and Hermes; tools are listed in the system message. Imitation uses text
-under Turnsmith's template.
+Tool calls become text, as in the chat templates of Qwen and Hermes; tools are listed in the system message. Training
+formats the text by Turnsmith's chat template.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ ROLES = {"system": "system", "user": "user", "tool": "user", "ai": "assistant", 
 
 
 def describe_swe_agent(row: Row) -> Conversation:
-    """Convert a SWE-agent row, with role `ai`, separate system text, and a training mask per turn. Raises Refused."""
+    """Convert a SWE-agent row to a conversation. The row has a training mask per turn. Raises Refused."""
     turns = [
         (read_role(turn), str(turn.get("text") or turn.get("system_prompt") or ""), bool(turn.get("mask")))
         for turn in read_turns(row)
@@ -32,7 +32,7 @@ def describe_swe_agent(row: Row) -> Conversation:
 
 
 def describe_openhands(row: Row) -> Conversation:
-    """Convert an OpenHands row with tool calls; every assistant turn trains. Raises Refused."""
+    """Convert an OpenHands row to a conversation. All assistant turns are trained on. Raises Refused."""
     turns = [(read_role(turn), render_turn(turn), read_role(turn) == "assistant") for turn in read_turns(row)]
     if tools := drop_nulls(row.get("tools") or []):
         schemas = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
@@ -41,7 +41,7 @@ def describe_openhands(row: Row) -> Conversation:
 
 
 def read_turns(row: Row) -> list[dict[str, Any]]:
-    """Return the messages of a row, given as a list or as JSON. Raises Refused."""
+    """Return the messages of a row, stored as a list or as JSON. Raises Refused."""
     turns = row.get("trajectory")
     try:
         turns = json.loads(turns) if isinstance(turns, str) else turns
@@ -53,7 +53,7 @@ def read_turns(row: Row) -> list[dict[str, Any]]:
 
 
 def read_role(turn: dict[str, Any]) -> str:
-    """Return the normalised role of a message. Raises Refused."""
+    """Return the role of a message as Turnsmith names it. Raises Refused if the role is unknown."""
     role = turn.get("role")
     if role not in ROLES:
         raise Refused("unknown role", f"{role!r} is not one of {', '.join(ROLES)}")
@@ -61,13 +61,13 @@ def read_role(turn: dict[str, Any]) -> str:
 
 
 def render_turn(turn: dict[str, Any]) -> str:
-    """Format a message with its tool calls."""
+    """Format a message as text, with its tool calls."""
     calls = [render_call(call) for call in drop_nulls(turn.get("tool_calls") or [])]
     return "\n".join(filter(None, [str(turn.get("content") or ""), *calls]))
 
 
 def render_call(call: dict[str, Any]) -> str:
-    """Format a tool call as `<tool_call>` with JSON; the data set stores arguments as JSON text."""
+    """Format a tool call as JSON within `<tool_call>`. Rows store its arguments as JSON text."""
     function = call.get("function") or {}
     arguments = function.get("arguments") or {}
     with suppress(ValueError):  # invalid JSON of the model is kept unchanged
@@ -77,7 +77,7 @@ def render_call(call: dict[str, Any]) -> str:
 
 
 def drop_nulls(value: Any) -> Any:
-    """Remove nulls that Arrow adds to objects."""
+    """Remove null values from JSON objects; Arrow adds them for missing keys."""
     if isinstance(value, dict):
         return {name: drop_nulls(held) for name, held in value.items() if held is not None}
     return [drop_nulls(item) for item in value] if isinstance(value, list) else value
@@ -103,7 +103,7 @@ def make_conversation(row: Row, turns: Iterable[tuple[str, str, bool]], *, resol
 
 
 def join_turns(turns: Iterable[tuple[str, str, bool]]) -> Iterator[Message]:
-    """Join neighbouring turns with equal role and mask into one message."""
+    """Join consecutive turns with equal role and training mask into one message."""
     for (role, trains), group in groupby(turns, key=lambda turn: (turn[0], turn[2])):
         yield Message.model_validate(
             {"role": role, "text": "\n\n".join(text for _, text, _ in group), "trains": trains}
@@ -111,7 +111,7 @@ def join_turns(turns: Iterable[tuple[str, str, bool]]) -> Iterator[Message]:
 
 
 def identify(row: Row) -> str:
-    """Return the row's id, or else the task id with a digest of the trajectory."""
+    """Return the id of a row's trajectory; if missing, the task id with a digest of the trajectory."""
     if row.get("trajectory_id"):
         return str(row["trajectory_id"])
     text = json.dumps(row.get("trajectory"), sort_keys=True, default=str)
