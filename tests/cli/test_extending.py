@@ -84,7 +84,7 @@ def test_a_data_set_is_imported_by_its_import_path(turnsmith, working_directory)
     assert turnsmith("tasks", "export", "tasks", "--as", "my_set:REPAIRS", "--out", "rows").exit_code == 0
     assert json.loads(Path("rows/rows.jsonl").read_text()) == rows[0]
     swapped = turnsmith("tasks", "import", "swe-gym", "--from", "rows.jsonl", "--out", "other")
-    assert swapped.exit_code == 2 and "no other set's" in swapped.stderr
+    assert swapped.exit_code == 2 and "of no known data set" in swapped.stderr
 
 
 @pytest.mark.slow

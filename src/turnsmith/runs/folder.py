@@ -155,7 +155,7 @@ class RunFolder:
         return sorted(found, key=lambda name: int(name.rpartition("@")[2]))
 
     def unused_copy(self) -> Path:
-        """Find a free name for a copy of `config.json`: `config.json.1`, …"""
+        """Find a free name for a copy of `config.json`, e.g. `config.json.1`."""
         names = (self.path / f"config.json.{number}" for number in count(1))
         return next(name for name in names if not name.exists())
 
