@@ -51,7 +51,7 @@ async def test_an_episode_opens_edits_and_submits(run, renderer, project):
     assert "2:    return sum(prices)" in episode.turns[1].observation
 
 
-async def test_exactly_the_sampled_tokens_are_marked_and_kept(run, renderer):
+async def test_only_sampled_tokens_are_marked_as_sampled(run, renderer):
     answers = [say("ls"), "no block", say("submit")]
     episode = await run(answers)
     assert len(episode.token_ids) == len(episode.sampled) == len(episode.logprobs)
@@ -63,7 +63,7 @@ async def test_exactly_the_sampled_tokens_are_marked_and_kept(run, renderer):
     assert all(all(episode.sampled[turn.start : turn.end]) for turn in episode.turns)
 
 
-async def test_each_turn_keeps_the_digest_of_what_its_engine_sampled(run):
+async def test_each_turn_keeps_its_engines_digest(run):
     episode = await run([say("ls"), "no block", say("submit")])
     for turn in episode.turns:
         past, sampled = slice(turn.start), slice(turn.start, turn.end)
@@ -71,7 +71,7 @@ async def test_each_turn_keeps_the_digest_of_what_its_engine_sampled(run):
         assert turn.digest == digest_turn(episode.trajectory_id, episode.token_ids[past], *made)
 
 
-async def test_the_history_is_the_whole_conversation_under_the_template(run, renderer):
+async def test_the_history_equals_the_rendered_conversation(run, renderer):
     episode = await run([say("ls"), say("submit")])
     messages = [
         {"role": "system", "content": load_scaffold(prompts="brief").system()},
@@ -111,7 +111,7 @@ async def test_format_errors_in_a_row_end_the_episode(run):
     assert (episode.stop_reason, len(episode.turns)) == (StopReason.FORMAT_ERROR, 3)
 
 
-async def test_a_good_turn_forgives_earlier_format_errors(run):
+async def test_a_good_turn_resets_the_count_of_format_errors(run):
     episode = await run(["a", "a", say("ls")] * 3, max_turns=9)
     assert episode.stop_reason is StopReason.MAX_TURNS
 
@@ -121,7 +121,7 @@ async def test_nothing_runs_after_a_format_error(run, sandbox):
     assert sandbox.commands == []
 
 
-async def test_a_turn_cut_by_its_own_limit_is_told_so_and_its_end_is_not_sampled(run, renderer):
+async def test_a_turn_cut_at_its_token_limit_is_explained_and_gets_an_unsampled_end(run, renderer):
     episode = await run(["word " * 100, say("submit")], max_new_tokens=60)
     first = episode.turns[0]
     assert (first.finish_reason, first.format_error, first.end - first.start) == ("length", "no_command", 60)
@@ -155,12 +155,12 @@ async def test_no_episode_is_longer_than_its_context(run, room):
     assert len(episode.token_ids) <= prompt + room
 
 
-async def test_a_context_that_fits_by_one_token_can_be_played(run):
+async def test_an_episode_runs_if_the_context_holds_one_more_token(run):
     prompt = (await run([say("submit")])).prompt_tokens
     assert len((await run([say("ls")], max_context=prompt + 1)).turns) == 1
 
 
-def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_task):
+def test_tasks_that_do_not_fit_are_refused_before_the_first_episode(renderer, make_task):
     prompts, tasks = load_scaffold(prompts="brief"), [make_task(), make_task("`total` is wrong. " * 200)]
     dialogues = TokenDialogueFactory(ScriptedEngine(renderer.tokenizer, []), renderer)
     prompt_tokens = [len(renderer.prompt_ids(*first_messages(task, prompts))) for task in tasks]
@@ -171,7 +171,7 @@ def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_tas
         check_fits(tasks, dialogues, prompts, config(max_context=prompt_tokens[1]), limit="stages.0.max_context")
 
 
-def test_the_demonstration_counts_where_it_is_shown(renderer, make_task):
+def test_the_demonstration_counts_as_prompt_tokens_if_shown(renderer, make_task):
     prompts, tasks = load_scaffold(prompts="brief"), [make_task()]
     dialogues = TokenDialogueFactory(ScriptedEngine(renderer.tokenizer, []), renderer)
     limits = config(max_context=len(renderer.prompt_ids(*first_messages(tasks[0], prompts))) + 1)
@@ -202,7 +202,7 @@ async def test_output_can_neither_submit_nor_inject_a_turn(run, renderer, projec
     assert episode.token_ids.tolist().count(renderer.end_of_turn_id) == 2 + 3 + 2
 
 
-async def test_a_sandbox_that_dies_leaves_the_part_before(run, sandbox):
+async def test_turns_before_a_sandbox_failure_are_kept(run, sandbox):
     class Dying:
         isolation, root = "none", sandbox.root
 
@@ -215,7 +215,7 @@ async def test_a_sandbox_that_dies_leaves_the_part_before(run, sandbox):
     assert sum(episode.sampled) == episode.turns[0].end - episode.turns[0].start
 
 
-async def test_a_sandbox_that_cannot_give_its_diff_has_failed(run, sandbox, monkeypatch):
+async def test_a_failed_diff_is_a_sandbox_failure(run, sandbox, monkeypatch):
     async def diff():
         raise SandboxError("no layers")
 
@@ -224,7 +224,7 @@ async def test_a_sandbox_that_cannot_give_its_diff_has_failed(run, sandbox, monk
     assert episode.stop_reason is StopReason.SANDBOX_FAILED
 
 
-async def test_an_engine_that_fails_leaves_the_part_before(run):
+async def test_turns_before_an_engine_failure_are_kept(run):
     episode = await run([say("ls")])
     assert episode.stop_reason is StopReason.ENGINE_FAILED
     assert "has no turn 2" in episode.detail
@@ -261,7 +261,7 @@ async def test_requests_grow_carry_their_own_seed_and_sample_the_policy(run, ren
     assert all((episode.token_ids[: len(request.token_ids)] == request.token_ids).all() for request in engine.requests)
 
 
-async def test_the_demonstration_is_shown_only_when_asked_for(run, renderer):
+async def test_the_demonstration_is_off_by_default(run, renderer):
     assert "Example:" not in shown(renderer, await run([say("submit")]))
     assert "Example:" in shown(renderer, await run([say("submit")], demonstration=True))
 

@@ -67,13 +67,13 @@ async def test_an_episode_in_messages_has_texts_and_no_tokens(run):
     assert len({request.seed for request in talker.requests}) == 3
 
 
-async def test_tokens_are_those_that_the_server_counted(run):
+async def test_token_counts_come_from_the_server(run):
     episode = await run(Talker([say("ls"), say("submit")]))
     assert [(turn.start, turn.end) for turn in episode.turns] == [(200, 210), (400, 410)]
     assert (episode.prompt_tokens, episode.num_tokens, episode.num_sampled) == (200, 410, 20)
 
 
-async def test_a_context_that_the_server_says_is_full_ends_the_episode(run):
+async def test_an_answer_that_fills_the_context_ends_the_episode(run):
     episode = await run(Talker([say("ls")] * 9), max_context=520, max_turns=9)
     assert (episode.stop_reason, len(episode.turns)) == (StopReason.CONTEXT_FULL, 3)
 
@@ -83,18 +83,18 @@ async def test_an_observation_that_leaves_no_room_ends_the_episode(run):
     assert (episode.stop_reason, len(episode.turns)) == (StopReason.CONTEXT_FULL, 1)
 
 
-async def test_a_turn_gets_what_room_there_is(run):
+async def test_a_turn_is_limited_to_the_room_in_the_context(run):
     talker = Talker([say("ls"), say("submit")])
     await run(talker, max_context=450)
     assert talker.requests[1].max_new_tokens < 450 - 210 < 400
 
 
-async def test_a_context_of_the_servers_that_is_full_is_the_agents_doing(run):
+async def test_a_full_context_of_the_server_is_no_infrastructure_failure(run):
     episode = await run(Talker([say("ls"), ContextFull("too long")]))
     assert (episode.stop_reason, [turn.text for turn in episode.turns]) == (StopReason.CONTEXT_FULL, [say("ls"), ""])
 
 
-async def test_a_server_that_fails_leaves_the_part_before(run):
+async def test_turns_before_a_server_failure_are_kept(run):
     episode = await run(Talker([say("ls")]))
     assert (episode.stop_reason, episode.detail, len(episode.turns)) == (
         StopReason.ENGINE_FAILED, "nothing more to say", 1,
@@ -108,7 +108,7 @@ async def test_observations_are_cut_to_their_budget(run):
     assert observation.startswith("1\n2\n") and observation.endswith("bash-$")
 
 
-def test_tasks_that_do_not_fit_are_found_by_estimate(make_task):
+def test_tasks_that_do_not_fit_are_refused_by_estimated_tokens(make_task):
     dialogues, scaffold = MessageDialogueFactory(Talker([])), load_scaffold(prompts="brief")
     check_fits([make_task()], dialogues, scaffold, AgentConfig(prompts="brief"))
     with pytest.raises(UsageError, match="the first prompt has"):

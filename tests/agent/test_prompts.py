@@ -37,7 +37,7 @@ def turns_of(demonstration):
 
 
 @every
-async def test_the_demonstration_is_what_the_tools_really_answer(name, play_with, project):
+async def test_the_demonstration_equals_the_real_tool_output(name, play_with, project):
     for file, text in PROJECTS[name].items():
         (project / file).write_text(text)
     scaffold = SCAFFOLDS[name]
@@ -68,7 +68,7 @@ def test_the_papers_system_message_has_its_sections():
 
 
 @every
-def test_the_first_message_has_the_issue_as_it_is_and_ends_with_the_prompt(name):
+def test_the_first_message_has_the_unchanged_issue_and_ends_with_the_prompt(name):
     message = SCAFFOLDS[name].issue("It {{ breaks }} <b>&\n", "/testbed")
     assert message.startswith("# ISSUE")
     assert "It {{ breaks }} <b>&\n" in message

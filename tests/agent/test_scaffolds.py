@@ -67,13 +67,13 @@ async def test_more_tools_can_be_given_by_name_and_by_import_path(play_with, num
         ({"tools": ["turnsmith.errors:UsageError"]}, "tool turnsmith.errors:UsageError is a type: give a"),
     ],
 )
-def test_a_wrong_choice_is_one_sentence(chosen, sentence):
+def test_an_unknown_scaffold_or_tool_raises_usage_error(chosen, sentence):
     with pytest.raises(UsageError) as caught:
         load_scaffold(**chosen)
     assert sentence in str(caught.value)
 
 
-async def test_a_scaffold_and_a_tool_of_ones_own_are_files_of_the_working_directory(
+async def test_custom_scaffolds_and_tools_are_imported_from_the_working_directory(
     working_directory, play_with, numbered, sandbox, renderer, make_task
 ):
     write_examples(working_directory)

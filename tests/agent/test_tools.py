@@ -23,7 +23,7 @@ plain_lines = st.lists(
 # The window
 
 
-async def test_the_window_has_header_numbered_lines_and_what_is_outside(play, numbered, project):
+async def test_the_window_has_header_numbered_lines_and_counts_of_lines_outside(play, numbered, project):
     assert await play(f"open {numbered('a.txt', 30)} 12") == "\n".join(
         [
             f"[File: {project}/a.txt (30 lines total)]",
@@ -66,7 +66,7 @@ async def test_scrolling_keeps_two_lines_and_comes_back(play, numbered):
     assert play.session.first_line == 1
 
 
-async def test_goto_shows_the_line_and_refuses_what_is_outside(play, numbered):
+async def test_goto_shows_the_line_and_refuses_missing_lines(play, numbered):
     await play(f"open {numbered('a.txt', 100)}")
     assert "\n60:line 60\n" in await play("goto 60")
     assert "line 101 does not exist" in await play("goto 101")
@@ -74,13 +74,13 @@ async def test_goto_shows_the_line_and_refuses_what_is_outside(play, numbered):
     assert "whole number from 1" in await play("goto " + "9" * 5000)
 
 
-async def test_open_without_a_file_shows_the_open_one_where_it_was(play, numbered):
+async def test_open_without_a_file_shows_the_same_window_again(play, numbered):
     window = await play(f"open {numbered('a.txt', 100)} 50")
     await play("ls")
     assert await play("open") == window
 
 
-async def test_open_past_the_end_shows_the_end_and_says_so(play, numbered):
+async def test_open_past_the_end_shows_the_end_and_a_note(play, numbered):
     text = await play(f"open {numbered('a.txt', 30)} 99")
     assert text.startswith("The file has 30 lines, so line 99 is past its end.\n")
     assert text.endswith("30:line 30")
@@ -92,7 +92,7 @@ async def test_tools_need_an_open_file(play):
         assert play.result.exit_code == 1
 
 
-async def test_what_cannot_be_opened_is_said(play, project):
+async def test_opening_a_missing_or_binary_file_explains_the_fault(play, project):
     (project / "folder").mkdir()
     (project / "image.png").write_bytes(b"\x89PNG\0\0")
     (project / "a.txt").write_text("a")
@@ -104,7 +104,7 @@ async def test_what_cannot_be_opened_is_said(play, project):
     assert play.session.file is None
 
 
-async def test_paths_are_seen_from_the_current_directory(play, project):
+async def test_paths_are_relative_to_the_current_directory(play, project):
     (project / "src").mkdir()
     (project / "src" / "a.py").write_text("x\n")
     await play("cd src")
@@ -121,7 +121,7 @@ async def test_a_path_with_spaces_is_quoted(play, project):
     assert "1:x" in await play(r"open my\ file.txt")
 
 
-async def test_names_that_are_no_text_do_no_harm(play, project):
+async def test_names_that_are_not_utf_8_are_shown_with_replacement_characters(play, project):
     await play("mkdir $'a\\xff' && cd $'a\\xff' && echo x > b")
     assert PAPER.prompt_line(play.session) == f"(Current directory: {project}/a\ufffd, current file: none) bash-$"
     assert "1:x" in await play("open b")
@@ -233,7 +233,7 @@ async def test_replace_spans_lines_and_shows_where(play, numbered, project):
     assert "\n40:one\n41:line 42\n" in text
 
 
-async def test_replacing_in_a_large_file_takes_no_longer_than_reading_it_a_few_times(play, project):
+async def test_replacing_in_a_large_file_is_linear_in_its_size(play, project):
     (project / "a.txt").write_text("a\n" * 400_000)
     await play("open a.txt")
     started = time.process_time()
@@ -243,14 +243,14 @@ async def test_replacing_in_a_large_file_takes_no_longer_than_reading_it_a_few_t
 
 
 @given(st.text("ab\n", max_size=60), st.text("ab\n", min_size=1, max_size=3))
-def test_the_listed_lines_are_those_on_which_the_first_occurrences_start(text, search):
+def test_listed_lines_are_the_starts_of_the_first_occurrences(text, search):
     starts = [match.start() for match in re.finditer(re.escape(search), text)]
     assume(starts)
     lines = [text.count("\n", 0, start) + 1 for start in starts]
     assert first_lines(search, TextFile("a", text)) == lines[:MAX_LISTED_LINES]
 
 
-async def test_a_replacement_that_no_sandbox_would_take_is_refused_before_it_is_built(play, project):
+async def test_a_replacement_above_the_file_size_limit_is_refused_before_it_is_built(play, project):
     (project / "a.txt").write_text("a" * 1_000_000)
     await play("open a.txt")
     assert "a.txt would be larger than 64 MB: nothing was replaced" in await play(f"replace a {'b' * 70} --replace-all")
@@ -258,7 +258,7 @@ async def test_a_replacement_that_no_sandbox_would_take_is_refused_before_it_is_
     assert "1000000 replaced." in await play(f"replace a {'b' * 9} --replace-all")
 
 
-def test_a_file_is_split_into_lines_once_and_an_edit_leaves_it_as_it_was():
+def test_a_file_is_split_into_lines_once_and_edits_do_not_change_the_record():
     file = TextFile("a", "one\ntwo\n")
     assert file.lines is file.lines
     assert file.with_lines(1, 1, ["new"]).text == "new\ntwo\n"
@@ -340,7 +340,7 @@ async def test_search_shows_numbers_and_lines_of_the_open_or_the_given_file(play
     assert play.session.file == f"{project}/a.txt"
 
 
-async def test_no_hit_is_said(play, numbered):
+async def test_a_search_without_hits_is_explained(play, numbered):
     assert "No line of" in await play(f"search_file zzz {numbered('a.txt', 3)}")
     assert play.result.exit_code == 1
 
@@ -352,7 +352,7 @@ async def test_every_tool_explains_itself(play):
         assert not play.result.submitted
 
 
-async def test_submit_is_only_the_whole_command(play):
+async def test_submit_must_be_the_whole_command(play):
     for command in ("submit", " submit ", "submit\n"):
         await play(command)
         assert play.result.submitted
@@ -387,7 +387,7 @@ async def test_a_command_that_takes_too_long_is_stopped(play):
     "command", ["vim a.py", "nano", "less a", "top", "python", " python3 ", "tail -f", "tail -f a|cat", "tail -n 3 -F a",
                 "tail -n 5 -f a", "tail -5f a", "tail --follow a", "tail --follow=name a", "tail a -f", "tail -qF a"]
 )  # fmt: skip
-async def test_commands_that_wait_for_a_person_are_refused(play, sandbox, command):
+async def test_interactive_commands_are_refused(play, sandbox, command):
     assert "Error: " in await play(command)
     assert sandbox.commands == []
 
@@ -395,7 +395,7 @@ async def test_commands_that_wait_for_a_person_are_refused(play, sandbox, comman
 @pytest.mark.parametrize(
     "command", ["python -c 'print(1)'", "python << 'EOF'\nprint(1)\nEOF", "bash -c 'echo 1'", "echo 1 | tail -n 1"]
 )
-async def test_interpreters_with_something_to_do_are_not_refused(play, command):
+async def test_interpreters_with_arguments_are_not_refused(play, command):
     assert await play(command) == "1"
 
 
@@ -403,11 +403,11 @@ async def test_interpreters_with_something_to_do_are_not_refused(play, command):
     "command", ["tail -n 5 setup-conf.py", "tail -3 diff-pdf", "tail -5 a.txt | grep -f pats", "tail -5 a\ncat -f",
                 "tail a; ls -f", "tail -q a--follow", "tail -c 5 -- x", "tailf -f"]
 )  # fmt: skip
-def test_tail_without_its_own_f_is_not_refused(command):
+def test_tail_without_option_f_is_not_refused(command):
     refuse_interactive(command)
 
 
-async def test_a_tool_inside_a_shell_line_is_pointed_out(play, numbered):
+async def test_a_tool_inside_a_shell_line_gets_a_hint(play, numbered):
     text = await play(f"cd . && open {numbered('a.txt', 3)}")
     assert "not found" in text
     assert "(open is a tool, not a program: call it alone" in text

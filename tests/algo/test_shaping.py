@@ -11,7 +11,7 @@ from turnsmith.types import Group, Outcome, StopReason, Trajectory
     ("resolved", "num_turns", "expected"),
     [(True, 9, 1), (True, 10, 1), (True, 25, 0.5), (True, 40, 0), (False, 3, 0), (False, 40, -1), (False, 13, -0.1)],
 )
-def test_the_numbers_of_the_paper(resolved, num_turns, expected):
+def test_rewards_equal_the_numbers_of_the_paper(resolved, num_turns, expected):
     assert shape_reward(resolved, num_turns, length_threshold=10, max_turns=40) == pytest.approx(expected)
 
 
@@ -40,7 +40,7 @@ marked = st.lists(st.tuples(st.floats(-1, 1), st.booleans()), max_size=5)
 
 
 @given(st.lists(marked, max_size=5), st.integers())
-def test_permuting_keeps_the_multiset_the_sizes_and_what_was_broken(groups, seed):
+def test_permuting_keeps_all_rewards_group_sizes_and_infrastructure_failures(groups, seed):
     outcome = {True: Outcome.UNRESOLVED, False: Outcome.SANDBOX_FAILED}
     before = [
         Group(
@@ -68,7 +68,7 @@ def test_permuting_crosses_groups():
     assert sum(first.rewards) + sum(second.rewards) == 8
 
 
-def test_a_reward_is_dealt_with_its_outcome_so_that_groups_are_chosen_by_what_was_dealt():
+def test_a_permuted_reward_keeps_its_outcome():
     solved = Group(group_id="a", trajectories=[trajectory(Outcome.RESOLVED)] * 8, rewards=[1.0] * 8)
     failed = Group(group_id="b", trajectories=[trajectory(Outcome.UNRESOLVED)] * 8, rewards=[0.0] * 8)
     assert not has_signal(solved, "resolved") and not has_signal(failed, "resolved")

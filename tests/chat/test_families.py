@@ -101,7 +101,7 @@ def think(name, thought, reply):
 
 
 @pytest.mark.parametrize("name", THINKING)
-def test_error_for_template_that_drops_reasoning_names_keep_turns(name):
+def test_error_for_a_template_that_drops_reasoning_names_keep_turns(name):
     with pytest.raises(UsageError, match=r"not append-only .* would do with --model.chat.template keep-turns$"):
         make_renderer(name, AS_SHIPPED)
 

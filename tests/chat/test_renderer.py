@@ -123,13 +123,13 @@ def test_saved_tokenizer_renders_identically(tokenizer, renderer, tmp_path):
     assert loaded.stop_token_ids == renderer.stop_token_ids
 
 
-def test_a_directory_without_a_chat_template_is_named(tokenizer_maker, tmp_path):
+def test_error_for_missing_chat_template_names_the_directory(tokenizer_maker, tmp_path):
     tokenizer_maker(template=None).save_pretrained(tmp_path)
     with pytest.raises(UsageError, match=rf"{tmp_path} has no chat template: add"):
         load_tokenizer(tmp_path)
 
 
-def test_a_directory_that_is_missing_or_empty_is_named(tmp_path):
+def test_error_for_missing_tokenizer_names_the_directory(tmp_path):
     for directory in (tmp_path / "none", tmp_path):
         with pytest.raises(UsageError, match=f"{directory} has no loadable tokenizer"):
             load_tokenizer(directory)

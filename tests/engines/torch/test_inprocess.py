@@ -125,7 +125,7 @@ async def test_siblings_that_start_together_compute_their_prompt_once():
     assert engine.prefilled_tokens == 40 + 5
 
 
-async def test_a_history_that_does_not_extend_the_last_one_is_recomputed_from_where_it_differs():
+async def test_a_changed_history_is_recomputed_from_the_first_difference():
     engine, prompt = make_engine(), random_tokens(random.Random(0), 30)
     await engine.generate(GenerateRequest("a", prompt, 5, frozenset(), seed=1))
     changed = [*prompt[:20], (prompt[20] + 1) % VOCABULARY, *prompt[21:]]

@@ -118,7 +118,7 @@ async def test_later_turns_are_scored_after_their_whole_history(open_engine):
         history = np.concatenate([history, answer.token_ids, [1, 2, 3]])
 
 
-def test_a_model_whose_heads_it_cannot_compute_is_refused(open_engine, tmp_path):
+def test_a_model_with_an_unsupported_head_width_is_refused(open_engine, tmp_path):
     config = make_model().config
     config.num_attention_heads = config.num_key_value_heads = 16
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "narrow")

@@ -299,7 +299,7 @@ def test_servers_with_wrong_settings_are_refused(base, python):
     assert find_servers() == ([], [])
 
 
-def test_a_model_whose_heads_it_cannot_compute_is_refused(base, python, faults):
+def test_a_model_with_an_unsupported_head_width_is_refused(base, python, faults):
     faults.write_text("narrow")
     with pytest.raises(UsageError, match=r"no attention for heads of 8 numbers, which .*base has"):
         open_vllm(VllmConfig(python=python), want(base))
