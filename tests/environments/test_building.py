@@ -9,10 +9,9 @@ import pytest
 
 from support.machine.host_processes import wait_until
 from turnsmith.environments import equipping
-from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, build, find_cause
+from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, Recipe, build, find_cause
 from turnsmith.environments.equipping import Wishes, equip
 from turnsmith.environments.pythons import find_pythons
-from turnsmith.environments.recipe import Recipe
 
 
 @pytest.fixture

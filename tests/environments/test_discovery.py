@@ -2,9 +2,9 @@
 
 import pytest
 
+from turnsmith.environments.building import Recipe
 from turnsmith.environments.discovery import find_needs
 from turnsmith.environments.equipping import Wishes, end_of_quarter, list_commands, list_recipes
-from turnsmith.environments.recipe import Recipe
 from turnsmith.errors import UsageError
 
 

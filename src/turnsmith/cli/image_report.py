@@ -9,7 +9,6 @@ from typing import Any
 import typer
 
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.images.logins import read_logins
 from turnsmith.sandboxes.images.preflight import (
     Estimate,
     ImageFacts,
@@ -20,7 +19,7 @@ from turnsmith.sandboxes.images.preflight import (
     look_for,
 )
 from turnsmith.sandboxes.images.pulling import DiskFull, pull_images
-from turnsmith.sandboxes.images.registry import Registry
+from turnsmith.sandboxes.images.registry import Registry, read_logins
 from turnsmith.sandboxes.podman import find_users
 from turnsmith.sandboxes.runtime import cache_folder
 from turnsmith.tasks.dataset import stream_tasks

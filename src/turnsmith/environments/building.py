@@ -1,5 +1,7 @@
-"""Builds of Python environments: copy an interpreter, run the recipe's commands with network access, keep the log."""
+"""Recipes of Python environments and their builds: copy an interpreter, run the commands with network access, keep the log."""
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -8,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event
 
+from packaging.version import Version
+
 from turnsmith.environments.pythons import Python, find_python
-from turnsmith.environments.recipe import Recipe
 from turnsmith.environments.workplace import UPPER, WORK, Workplace
 from turnsmith.errors import TurnsmithError
 from turnsmith.git.diff import is_excluded
@@ -33,6 +36,15 @@ UNUSED = shutil.ignore_patterns(
 """Files of a Python interpreter's folder that are not copied: tests, installed packages, conda's other environments."""
 SYSTEM = ("/usr", "/usr/local")
 """Prefixes of the system's Python interpreters, which are not copied, since sandboxes show these folders."""
+VERSIONS = (
+    "SETUPTOOLS_SCM_PRETEND_VERSION",
+    "PBR_VERSION",
+    "PDM_BUILD_SCM_VERSION",
+    "POETRY_DYNAMIC_VERSIONING_BYPASS",
+)
+"""Environment variables that give build tools the version of a project."""
+COMPILED_SINCE = Version("3.7")
+"""Oldest version of Python for which uv compiles bytecode."""
 DROPPED = {
     "VIRTUAL_ENV",
     "PYTHONPATH",
@@ -60,6 +72,35 @@ class BuildStopped(TurnsmithError):
 
 DESCRIPTION = re.compile(r"^Description:.*\n([ \t].*\n)*", re.MULTILINE)
 """Pattern of the header `Description` of older package metadata; newer metadata has the description after the headers."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Python version of an environment, and the install commands to run in the working tree, in order."""
+
+    python: str
+    """Full version of the Python interpreter, for example `3.9.18`."""
+    commands: tuple[str, ...]
+    """Bash commands that install packages; `python` in a command is the new environment's."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Path → digest, for each file that the commands read; other content produces another environment."""
+    version: str = "0"
+    """Version of the project, for build tools that would read it from git history. Not part of the key."""
+
+    @property
+    def key(self) -> str:
+        """Return the name of the recipe's environment, a hash of the recipe."""
+        parts = (self.python, self.commands, sorted(self.digests.items()))
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables of the install commands.
+
+        They make uv compile bytecode, since sandboxes cannot write it.
+        """
+        compiles = {"UV_COMPILE_BYTECODE": "1"} if Version(self.python) >= COMPILED_SINCE else {}
+        return {**dict.fromkeys(VERSIONS, self.version), **compiles}
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from turnsmith.environments.building import BuildFailed, Environment, build
+from turnsmith.environments.building import BuildFailed, Environment, Recipe, build
 from turnsmith.environments.discovery import Needs, find_needs
 from turnsmith.environments.pythons import choose_python, find_python
-from turnsmith.environments.recipe import Recipe
 
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
 """uv options that take build tools of a fixed date.

@@ -66,8 +66,8 @@ def _enter_namespaces() -> None:
 def _arrange(place: Workplace) -> None:
     """Enter a new root directory with the entries of the old root, the environment and the working tree."""
     places = {path.name: path for path in Path("/").iterdir()}
-    trees = {name: kernel.clone_tree(str(path)) for name, path in places.items() if _is_folder(path)}
     links = {name: path.readlink() for name, path in places.items() if path.is_symlink()}
+    trees = {name: kernel.clone_tree(str(path)) for name, path in places.items() if path.is_dir() and name not in links}
     staged = [kernel.clone_tree(path) for path in [*place.layers, place.changes, place.environment]]
     kernel.mount("workplace", ROOT, "tmpfs", 0, "mode=0755")
     os.chdir(ROOT)
@@ -82,10 +82,6 @@ def _arrange(place: Workplace) -> None:
     kernel.pivot_root(".", ".")
     kernel.detach(".")
     os.chdir("/")
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 def _attach(tree: int, place: str) -> None:

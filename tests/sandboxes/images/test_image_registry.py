@@ -13,10 +13,9 @@ from support.machine.image_registry import LocalRegistry, digest_of, make_manife
 from turnsmith.errors import UsageError
 from turnsmith.io import http
 from turnsmith.io.http import Unanswered, retry_busy, send
-from turnsmith.sandboxes.images.logins import read_logins
 from turnsmith.sandboxes.images.preflight import KnownManifests, State, estimate, find_facts
 from turnsmith.sandboxes.images.references import Reference, parse_reference
-from turnsmith.sandboxes.images.registry import ARCHITECTURES, Missing, Registry
+from turnsmith.sandboxes.images.registry import ARCHITECTURES, Missing, Registry, read_logins
 
 
 @pytest.fixture
@@ -132,7 +131,7 @@ def test_the_hubs_login_is_found_under_its_old_address(tmp_path, monkeypatch):
     monkeypatch.setenv("REGISTRY_AUTH_FILE", str(file))
     assert read_logins()["docker.io"] == "eDp5"
     file.write_text("[]")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="podman login"):
         read_logins()
 
 

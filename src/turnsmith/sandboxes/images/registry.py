@@ -5,17 +5,19 @@ known digest is not fetched again.
 """
 
 import json
+import os
 import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from turnsmith.errors import TurnsmithError
+from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.io.http import Answer, Unanswered, retry_busy, send
-from turnsmith.sandboxes.images.references import Reference
+from turnsmith.sandboxes.images.references import HUB, Reference
 
 LISTS = (
     "application/vnd.oci.image.index.v1+json",
@@ -28,6 +30,7 @@ MANIFESTS = (
 )
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Name of a CPU architecture as Linux reports it → name that image registries use."""
+_HUB_SPELLINGS = {"index.docker.io", "registry-1.docker.io", HUB}
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -156,3 +159,31 @@ def weigh_layers(manifest: Mapping[str, Any]) -> dict[str, int]:
         return {str(layer["digest"]): int(layer["size"]) for layer in manifest["layers"]}
     except (LookupError, TypeError, ValueError):
         raise Unanswered("its manifest does not say what its layers weigh") from None
+
+
+def read_logins() -> dict[str, str]:
+    """Map each registry to its base64 credentials in podman's login files. Raises UsageError if a file is invalid."""
+    logins: dict[str, str] = {}
+    for file in reversed([file for file in _list_files() if file.is_file()]):
+        try:
+            entries = json.loads(file.read_bytes()).get("auths", {})
+            logins |= {_name_registry(key): entry["auth"] for key, entry in entries.items() if entry.get("auth")}
+        except (OSError, ValueError, AttributeError) as error:
+            raise UsageError(f"cannot read the registry logins in {file}: {error}: use `podman login`") from None
+    return logins
+
+
+def _list_files() -> list[Path]:
+    """List podman's login files in order of precedence."""
+    home = Path.home()
+    run = os.environ.get("XDG_RUNTIME_DIR") or f"/run/containers/{os.getuid()}"
+    config = os.environ.get("XDG_CONFIG_HOME") or home / ".config"
+    named = os.environ.get("REGISTRY_AUTH_FILE")
+    usual = (run, "containers/auth.json"), (config, "containers/auth.json"), (home, ".docker/config.json")
+    return [*([Path(named)] if named else []), *(Path(folder, name) for folder, name in usual)]
+
+
+def _name_registry(key: str) -> str:
+    """Return the registry that a key of a login file names: `https://index.docker.io/v1/` → `docker.io`."""
+    host = key.removeprefix("https://").removeprefix("http://").split("/")[0]
+    return HUB if host in _HUB_SPELLINGS else host

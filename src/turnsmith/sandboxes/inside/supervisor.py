@@ -16,8 +16,16 @@ from contextlib import contextmanager
 from functools import partial
 
 from turnsmith.sandboxes.inside import kernel, processes, toolbox, wire
-from turnsmith.sandboxes.inside.command import Command, Pipe, Spawn, not_started, spawn_bash, start_command
-from turnsmith.sandboxes.inside.files import OPERATIONS, fork_access
+from turnsmith.sandboxes.inside.command import (
+    OPERATIONS,
+    Command,
+    Pipe,
+    Spawn,
+    fork_access,
+    not_started,
+    spawn_bash,
+    start_command,
+)
 from turnsmith.sandboxes.inside.warm import fork_pytest, until_forked
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
 
