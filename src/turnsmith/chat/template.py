@@ -1,4 +1,4 @@
-"""Chat template as configured, rendered with a fixed date; and its glue: the fixed text around contents.
+"""Rendering of the configured chat template with a fixed date, and its glue: the fixed text around messages.
 
 The template is rendered with markers in place of messages; the text around the markers is the glue. A template is used as
 shipped if it is append-only: a longer conversation only adds the reply and the same glue. With `keep-turns` a template may

@@ -59,7 +59,10 @@ ROUNDING = (
     ),
     Hypothesis("dtype", "rounding as of a model in bfloat16 throughout", forward.rescore, is_noise=True, prepare=cast),
 )
-"""Two programs round differently, since each kernel adds in its own order. So only the size of rounding errors is compared."""
+"""Hypotheses of rounding in bfloat16.
+
+Two programs round differently, since each kernel adds in its own order, so only the size of rounding errors is compared.
+"""
 
 
 def rescore_shifted(shift: Shift, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:

@@ -62,7 +62,7 @@ class Bug:
 def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Collection[str] = ()) -> Iterator[Bug]:
     """Yield each mutation as a bug. The order alternates between mutators, and for each mutator between files.
 
-    With `families`, it alternates between these instead, and mutations with equal edits are not merged.
+    If `families` are given, the order alternates between families, and mutations with equal edits are not merged.
     """
     queues = defaultdict[str, list[tuple[float, Bug]]](list)
     for path, mutations in found.items():

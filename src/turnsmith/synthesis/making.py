@@ -33,7 +33,7 @@ from turnsmith.tracking import Progress
 from turnsmith.types import Record, Task
 
 TRIALS, MAKING = "candidates.jsonl", "making.json"
-"""Files next to the tasks: results of tried bugs; settings and counts."""
+"""Names of the files next to the tasks: results of tried bugs; settings and counts."""
 
 
 class BugTrial(Record):
@@ -67,7 +67,7 @@ def claim_folder(out: Path, spec: MakingSpec) -> bool:
         found = {name: read_json(out / MAKING).get(name) for name in settings}
         if found != settings:
             settings_text = ", ".join(f"{name} {value}" for name, value in found.items())
-            raise UsageError(f"{out} holds tasks made with {settings_text}: give the same, or another --out")
+            raise UsageError(f"{out} holds tasks made with {settings_text}: give the same numbers, or another --out")
         return False
     refuse_taken(out)
     try:

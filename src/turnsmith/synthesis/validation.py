@@ -50,7 +50,7 @@ async def validate(
 ) -> tuple[list[tuple[Candidate, Validation]], Counter[str]]:
     """Run the tests with one bug after another until `num_wanted` are kept. Return the kept bugs, and counts of all by result.
 
-    The result depends only on the order of the candidates, not on timing. Layers of the others are removed.
+    The result depends only on the order of the candidates, not on timing. Layers of rejected candidates are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
     kept, reasons = list[tuple[Candidate, Validation]](), Counter[str]()

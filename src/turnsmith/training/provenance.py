@@ -33,7 +33,7 @@ class Claim:
 
     @classmethod
     def of(cls, sample: Sample) -> "Claim":
-        """Take the arrays of a sample."""
+        """Take the arrays and the digests of a training sample."""
         columns = sample.token_ids, sample.sampled_logprobs, sample.loss_mask
         return cls(sample.trajectory_id, sample.provenance, *columns)
 

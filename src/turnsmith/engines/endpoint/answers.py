@@ -1,4 +1,4 @@
-"""Parser of chat completions from servers that deviate from OpenAI's format; replaces implausible token counts.
+"""Parser of servers' answers, also of those that deviate from OpenAI's format; replaces implausible token counts.
 
 Failed requests are transient faults, which a retry may fix, or permanent refusals.
 """

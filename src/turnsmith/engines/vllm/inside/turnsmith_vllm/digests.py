@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 CHUNK_NUMBERS = 2**22
-"""Numbers hashed at once; each takes about 8 bytes of working memory."""
+"""Count of numbers that are hashed at once; each number takes about 8 bytes of working memory."""
 
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Bytes per number → integer dtype of that width."""
