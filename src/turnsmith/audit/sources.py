@@ -22,7 +22,6 @@ class ImportedName:
     level: int
     """Number of dots before the module."""
     name: str
-    """Name in the module."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ class HunkClass(StrEnum):
     TEST_SURFACE = "test-surface"
     """Test, file in a test folder, or file that only tests read or import."""
     GENERATED = "generated"
-    """File that a program generates."""
     SOURCE = "source"
     """Any other file; only these are graded."""
 

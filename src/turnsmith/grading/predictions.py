@@ -52,19 +52,21 @@ def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None
 
 
 async def grade_submission(submission: Submission, provider: SandboxProvider, progress: Progress) -> Graded:
-    """Grade predictions without a verdict and write the reports. Raises UsageError.
+    """Grade predictions without a verdict and write the reports. Raises UsageError if a verdict belongs to another patch.
 
     Predictions lost to the infrastructure get no verdict; the next call tries them again.
     """
-    report, verdicts = submission.report, find_verdicts(submission)
+    report, pairs = submission.report, pair(submission)
+    known = {tree.instance_id: read_verdict(report, prediction) for tree, prediction in pairs}
+    verdicts = {name: resolved for name, resolved in known.items() if resolved is not None}
     make_folder(report.metadata.parent)
     write_json(report.metadata, {"dataset": str(submission.task_set.file), "split": "", "task_repo": None})
-    waiting = [each for each in pair(submission) if each[0].instance_id not in verdicts]
-    bench, lost = Bench(submission, provider), list[str]()
+    waiting = [each for each in pairs if each[0].instance_id not in verdicts]
+    grader, lost = PredictionGrader(submission, provider), list[str]()
 
     async def work(pair: tuple[TaskTree, Prediction]) -> str:
         tree, prediction = pair
-        seen = await bench.examine(tree, prediction)
+        seen = await grader.examine(tree, prediction)
         write_examination(report, seen)
         if seen.has_report:
             verdicts[tree.instance_id] = seen.grade.resolved
@@ -81,7 +83,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
     return Graded(summary, lost)
 
 
-class Bench:
+class PredictionGrader:
     """Grader of predictions: applies each as the harness does and grades the resulting difference."""
 
     def __init__(self, submission: Submission, provider: SandboxProvider) -> None:
@@ -96,11 +98,11 @@ class Bench:
 
     async def examine(self, tree: TaskTree, prediction: Prediction) -> Examination:
         """Apply and grade a prediction; repeat up to three times if the infrastructure fails."""
-        for _ in range(MAX_TRIES - 1):
+        for _ in range(MAX_TRIES):
             seen = await self._examine(tree, prediction)
             if seen.grade.outcome is not Outcome.GRADER_FAILED:
-                return seen
-        return await self._examine(tree, prediction)
+                break
+        return seen
 
     async def _examine(self, tree: TaskTree, prediction: Prediction) -> Examination:
         script = format_script(Case(tree, self._provider, self._timeout_s))
@@ -145,9 +147,3 @@ def pair(submission: Submission) -> list[tuple[TaskTree, Prediction]]:
     answers = {each.instance_id: each for each in submission.predictions if each.patch}
     trees = [tree for tree in submission.task_set.list_trees() if tree.instance_id in answers]
     return [(tree, answers[tree.instance_id]) for tree in trees]
-
-
-def find_verdicts(submission: Submission) -> dict[str, bool]:
-    """Return earlier verdicts by task id: True if resolved. Raises UsageError if one belongs to another patch."""
-    found = {tree.instance_id: read_verdict(submission.report, prediction) for tree, prediction in pair(submission)}
-    return {name: resolved for name, resolved in found.items() if resolved is not None}

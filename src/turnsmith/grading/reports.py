@@ -49,7 +49,6 @@ class Report:
 
     folder: Path
     run: str
-    """Name of the evaluation."""
 
     def place(self, prediction: Prediction) -> Path:
         """Return the folder of one prediction: `report.json`, `patch.diff`, `test_output.txt`, `run_instance.log`, `eval.sh`."""

@@ -41,7 +41,6 @@ class SealedReport:
     statuses: dict[str, str]
     """Worst status of each test's phases, by test id."""
     is_finished: bool
-    """True if pytest finished."""
     is_forged: bool
     """True if a line lacks a valid signature."""
     is_loaded: bool

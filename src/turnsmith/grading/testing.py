@@ -51,9 +51,7 @@ class SuiteReport:
     limit_s: float = 0.0
     """Time limit in seconds."""
     log: str = ""
-    """Output of the tests."""
     is_finished: bool = False
-    """True if pytest finished."""
     is_warm: bool = False
     """True if it ran in a fork of a process that had imported pytest."""
     sealed: SealedReport | None = None

@@ -63,9 +63,7 @@ class LeakKind(StrEnum):
     """Kind of content that gives the answer away."""
 
     GOLD_PATCH = "gold patch"
-    """Text of the gold patch."""
     TEST_PATCH = "test patch"
-    """Text of the test patch."""
     COPY = "copy"
     """Installed copy of a file that the gold patch changes, or its bytecode."""
 
@@ -77,16 +75,13 @@ class Leak(Record):
     where: str
     """Path in the tree, or absolute path in the sandbox."""
     what: str
-    """Description of the content."""
 
 
 class Passes(Record):
-    """Number of runs in which a test passed."""
+    """Number of runs in which a test passed, on the untouched tree and with the gold patch."""
 
     base: int
-    """Runs on the untouched tree."""
     gold: int
-    """Runs with the gold patch."""
 
 
 class Qualification(Record):
@@ -98,12 +93,10 @@ class Qualification(Record):
     """Digest of everything that the verdict depends on (`make_key`)."""
     verdict: Verdict
     detail: str = ""
-    """Reason for the verdict, as text."""
     repeats: int = 0
     """Number of runs, each of the untouched tree and of the gold patch; the first in a new interpreter."""
     leaks: list[Leak] = Field(default_factory=list)
     passes: dict[str, Passes] = Field(default_factory=dict)
-    """Passed runs of each expected test."""
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass every time."""
     missing_names: list[str] = Field(default_factory=list)

@@ -19,7 +19,6 @@ HEADER = re.compile(r"^# (\w+): (.+)$", re.MULTILINE)
 When = Literal["all", "suspicious", "off"]
 """Resolved patches that are audited before they are rewarded."""
 TargetName = Literal["toy", "package"]
-"""Name of a target."""
 
 
 @dataclass(frozen=True)

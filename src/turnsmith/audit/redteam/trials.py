@@ -29,7 +29,6 @@ class Trial:
 
     script: Script
     target: str
-    """Name of the target."""
     grade: Grade
     """Verdict, with the audit if there was one."""
 
