@@ -19,7 +19,7 @@ from turnsmith.types import Grade, Outcome, StopReason, Task, Trajectory
 
 BUGGY = "def add(a, b):\n    return a - b\n"
 FIXED = BUGGY.replace("-", "+")
-LIE = "class Yes(int):\n    def __eq__(self, other): return True\n\n\ndef add(a, b):\n    return Yes()\n"
+TAMPERING = "class Yes(int):\n    def __eq__(self, other): return True\n\n\ndef add(a, b):\n    return Yes()\n"
 TESTS = "from calc import add\n\n\ndef test_add():\n    assert add(2, 1) == 3\n"
 
 
@@ -59,8 +59,8 @@ def call(run, *options):
     return result.stdout
 
 
-def test_lies_are_counted_among_different_patches_and_no_audit_is_made_twice(run):
-    pay(run, FIXED, FIXED, LIE)
+def test_different_patches_are_audited_once_and_counted(run):
+    pay(run, FIXED, FIXED, TAMPERING)
     pay(run, BUGGY + "# nothing\n", outcome=Outcome.UNRESOLVED)
     told = json.loads(call(run, "--json"))
     assert told["counts"] == {"honest": 1, "convicted": 1} and told["share_of_lies"] == 0.5
@@ -73,7 +73,7 @@ def test_lies_are_counted_among_different_patches_and_no_audit_is_made_twice(run
     assert len((run.path / "audits.jsonl").read_text().splitlines()) == 3
 
 
-def test_some_patches_are_chosen_by_seed_and_a_larger_choice_goes_on_from_a_smaller(run):
+def test_larger_limit_continues_with_other_patches(run):
     pay(run, *(f"{FIXED}# {number}\n" for number in range(4)))
     told = call(run, "--limit", "2")
     assert "2 of 4" in told and "seed 0" in told
@@ -87,17 +87,17 @@ def test_some_patches_are_chosen_by_seed_and_a_larger_choice_goes_on_from_a_smal
 
 
 @given(st.sets(st.tuples(st.text(max_size=3), st.text(max_size=3))), st.integers(0, 3), st.integers(1, 5))
-def test_a_choice_by_seed_does_not_depend_on_the_order_of_patches(keys, seed, limit):
+def test_choice_by_seed_is_independent_of_the_order(keys, seed, limit):
     chosen = choose_by_seed(keys, seed, limit)
     assert chosen == choose_by_seed(sorted(keys), seed, limit) and len(chosen) == min(limit, len(keys))
     assert choose_by_seed(keys, seed, None)[:limit] == chosen
 
 
-def test_a_run_without_rewards_says_so(run):
+def test_run_without_rewards_is_reported(run):
     assert "no patch" in call(run)
 
 
-def test_a_task_that_is_gone_is_named(run):
+def test_error_names_a_missing_task(run):
     pay(run, FIXED)
     (run.path.parent / "tasks/tasks.jsonl").unlink()
     result = CliRunner().invoke(make_app(), ["audit", str(run.path)])

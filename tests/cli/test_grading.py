@@ -47,7 +47,7 @@ def predictions(tmp_path):
     return file
 
 
-def test_predictions_are_graded_and_reported_as_the_harness_does(turnsmith, tasks, predictions, tmp_path):
+def test_grade_writes_reports_of_the_harness(turnsmith, tasks, predictions, tmp_path):
     out = tmp_path / "reports"
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", out, "--json", "--workers", 2)
     assert run.exit_code == 0, run.stderr
@@ -73,12 +73,12 @@ def test_predictions_are_graded_and_reported_as_the_harness_does(turnsmith, task
 
 
 def add_odd(folder, **columns):
-    """One more task, which cannot be graded."""
+    """Add a task that cannot be graded."""
     odd = load_tasks(folder)[0].model_copy(update={"instance_id": "shop-6", "log_parser": "ward"} | columns)
     save_tasks(folder, [*load_tasks(folder), odd])
 
 
-def test_a_task_that_cannot_be_graded_stops_no_other(turnsmith, tasks, tmp_path):
+def test_ungradable_task_stops_no_other_task(turnsmith, tasks, tmp_path):
     add_odd(tasks)
     file = tmp_path / "preds.jsonl"
     write_predictions(file, [Prediction(name, "model", GOLD) for name in ("shop-1", "shop-6")])
@@ -94,7 +94,7 @@ def test_a_task_that_cannot_be_graded_stops_no_other(turnsmith, tasks, tmp_path)
     assert named.exit_code == 2 and re.search(r"shop-6 .*log parser 'ward'", named.stderr)
 
 
-def test_a_task_of_an_image_hinders_no_grading_of_a_task_without(turnsmith, tasks, predictions, tmp_path):
+def test_unselected_image_task_does_not_prevent_grading(turnsmith, tasks, predictions, tmp_path):
     add_odd(tasks, log_parser="pytest", image="octo/shop:1")
     command = ["grade", predictions, "--tasks", tasks, "--out", tmp_path / "reports", "--json"]
     assert turnsmith(*command, "--task", "shop-1").exit_code == 0
@@ -102,7 +102,7 @@ def test_a_task_of_an_image_hinders_no_grading_of_a_task_without(turnsmith, task
     assert re.search(r"shop-6 .*image octo/shop:1", turnsmith(*command).stderr)
 
 
-def test_what_is_graded_is_kept_and_another_patch_is_not_taken_for_it(turnsmith, tasks, predictions, tmp_path):
+def test_verdict_is_kept_and_refused_for_another_patch(turnsmith, tasks, predictions, tmp_path):
     command = ["grade", predictions, "--tasks", tasks, "--out", tmp_path / "reports"]
     assert turnsmith(*command, "--limit", 1).exit_code == 0
     file = tmp_path / "reports/logs/run_evaluation/preds/owner__model/shop-1/report.json"
@@ -115,7 +115,7 @@ def test_what_is_graded_is_kept_and_another_patch_is_not_taken_for_it(turnsmith,
     assert turnsmith(*command, "--run", "second").exit_code == 0
 
 
-def test_a_folder_of_swe_agent_is_graded_under_its_own_name(turnsmith, tasks, tmp_path):
+def test_swe_agent_folder_is_graded_under_its_name(turnsmith, tasks, tmp_path):
     folder = tmp_path / "model__t-0.00__p-0.95"
     (folder / "shop-1").mkdir(parents=True)
     row = {"instance_id": "shop-1", "model_name_or_path": "m", "model_patch": GOLD}
@@ -125,7 +125,7 @@ def test_a_folder_of_swe_agent_is_graded_under_its_own_name(turnsmith, tasks, tm
     assert (tmp_path / "reports/m.model__t-0.00__p-0.95.json").exists()
 
 
-def test_of_two_predictions_for_a_task_the_last_counts_and_that_is_reported(turnsmith, tasks, predictions, tmp_path):
+def test_last_prediction_of_a_task_counts(turnsmith, tasks, predictions, tmp_path):
     write_predictions(predictions, [Prediction("shop-1", "m", patch) for patch in ("?", GOLD)])
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
     assert run.exit_code == 0 and "1 of 2 predictions" in run.stderr
@@ -133,13 +133,13 @@ def test_of_two_predictions_for_a_task_the_last_counts_and_that_is_reported(turn
 
 
 @pytest.mark.parametrize("patch", [GOLD.partition("\n")[2], GOLD.replace("\n", "\r\n"), f"Done:\n```\n{GOLD}```\n"])
-def test_a_patch_that_only_a_fallback_applies_is_graded(turnsmith, tasks, predictions, tmp_path, patch):
+def test_patch_that_only_a_fallback_applies_is_graded(turnsmith, tasks, predictions, tmp_path, patch):
     write_predictions(predictions, [Prediction("shop-1", "m", patch)])
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
     assert json.loads(run.stdout)["resolved_ids"] == ["shop-1"]
 
 
-def test_a_fallback_brings_no_test_infrastructure_past_the_grader(turnsmith, tasks, predictions, tmp_path):
+def test_fallback_applies_no_test_infrastructure(turnsmith, tasks, predictions, tmp_path):
     bend = "--- /dev/null\n+++ b/conftest.py\n@@ -0,0 +1,2 @@\n+import shop\n+shop.double = lambda x: 2 * x\n"
     write_predictions(predictions, [Prediction("shop-1", "m", bend)])
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
@@ -152,7 +152,7 @@ ODD_MODEL = "../m\x1b[2J"
 ODD_IDS = ["..", "../up", "a\x1b[2Jb", "a\nb", "a\u202eb", "x" * 300]
 
 
-def test_an_odd_id_stays_in_its_folder_and_off_the_terminal(turnsmith, tasks, predictions, tmp_path):
+def test_unusual_id_stays_in_its_folder_and_is_printed_safely(turnsmith, tasks, predictions, tmp_path):
     first = json.loads((tasks / "tasks.jsonl").read_text().splitlines()[0])
     save_tasks(tasks, [Task.model_validate({**first, "instance_id": name}) for name in ODD_IDS])
     write_predictions(predictions, [Prediction(name, ODD_MODEL, "?") for name in ODD_IDS])
@@ -167,7 +167,7 @@ def test_an_odd_id_stays_in_its_folder_and_off_the_terminal(turnsmith, tasks, pr
     assert all(letter.isprintable() or letter == "\n" for letter in run.stdout + run.stderr)
 
 
-def test_an_odd_id_stays_in_the_folder_of_an_export(turnsmith, tasks, tmp_path):
+def test_unusual_id_stays_in_the_folder_of_an_export(turnsmith, tasks, tmp_path):
     first = json.loads((tasks / "tasks.jsonl").read_text().splitlines()[0])
     save_tasks(tasks, [Task.model_validate({**first, "instance_id": name}) for name in ODD_IDS])
     out = tmp_path / "deep/down/exported"
@@ -182,7 +182,7 @@ def test_an_odd_id_stays_in_the_folder_of_an_export(turnsmith, tasks, tmp_path):
 
 @pytest.mark.parametrize("as_set", ["harbor", "swe-bench"])
 @pytest.mark.parametrize("place", [".", "layer", "layer/deep"])
-def test_an_export_does_not_mix_with_its_tasks(turnsmith, tasks, as_set, place):
+def test_export_into_the_task_folder_is_refused(turnsmith, tasks, as_set, place):
     before = sorted(tasks.rglob("*"))
     run = turnsmith("tasks", "export", tasks / "tasks.jsonl", "--as", as_set, "--out", tasks / place)
     assert run.exit_code == 2 and "tasks" in run.stderr and "another folder" in run.stderr
@@ -190,12 +190,12 @@ def test_an_export_does_not_mix_with_its_tasks(turnsmith, tasks, as_set, place):
 
 
 @pytest.mark.parametrize("place", ["/proc/nowhere", "preds.jsonl/reports"])
-def test_a_place_where_no_folder_can_be_made_is_named(turnsmith, tasks, predictions, tmp_path, place):
+def test_error_names_a_folder_that_cannot_be_made(turnsmith, tasks, predictions, tmp_path, place):
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path / place)
     assert run.exit_code == 2 and place in run.stderr and "another" in run.stderr
 
 
-def test_a_fault_of_the_infrastructure_is_named_and_no_verdict(turnsmith, tasks, predictions, tmp_path):
+def test_infrastructure_fault_is_named_without_a_verdict(turnsmith, tasks, predictions, tmp_path):
     git = tasks / "environment/bin/git"
     git.parent.mkdir(parents=True)
     git.write_text('#!/bin/sh\ncase "$*" in *apply*) kill -9 $$;; esac\nexec /usr/bin/git "$@"\n')
@@ -210,9 +210,7 @@ def test_a_fault_of_the_infrastructure_is_named_and_no_verdict(turnsmith, tasks,
     assert json.loads(run.stdout)["error_ids"] == ["shop-1"]
 
 
-def test_predictions_for_other_tasks_are_refused_unless_they_are_to_be_left_out(
-    turnsmith, tasks, predictions, tmp_path
-):
+def test_predictions_for_unknown_tasks_need_skip_unknown(turnsmith, tasks, predictions, tmp_path):
     write_predictions(predictions, [Prediction(name, "m", "") for name in ("shop-1", "django__django-1")])
     command = ["grade", predictions, "--tasks", tasks, "--out", tmp_path / "reports"]
     refused = turnsmith(*command)
@@ -222,12 +220,12 @@ def test_predictions_for_other_tasks_are_refused_unless_they_are_to_be_left_out(
 
 
 @pytest.mark.parametrize(("option", "value"), [("--run", "../x"), ("--run", "."), ("--task", "shop-9")])
-def test_a_name_that_is_none_is_refused(turnsmith, tasks, predictions, option, value):
+def test_invalid_name_is_refused(turnsmith, tasks, predictions, option, value):
     run = turnsmith("grade", predictions, "--tasks", tasks, option, value)
     assert run.exit_code == 2 and value in run.stderr
 
 
-def test_the_patches_of_an_evaluation_are_a_file_for_each_run(run_folder, tmp_path):
+def test_export_writes_one_file_of_patches_for_each_run(run_folder, tmp_path):
     files = save_predictions(run_folder, "tiny", tmp_path / "preds.jsonl")
     assert [file.name for file in files] == ["preds-0.jsonl", "preds-1.jsonl"]
     row = json.loads(files[0].read_text())
@@ -236,7 +234,7 @@ def test_the_patches_of_an_evaluation_are_a_file_for_each_run(run_folder, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["preds.jsonl", "preds-0.jsonl"])
-def test_predictions_are_not_written_over(turnsmith, tmp_path, name):
+def test_predictions_are_not_overwritten(turnsmith, tmp_path, name):
     (tmp_path / name).write_text("mine")
     run = turnsmith("eval", tmp_path / "none.toml", "--predictions", tmp_path / "preds.jsonl")
     assert run.exit_code == 2 and str(tmp_path / name) in run.stderr
@@ -258,7 +256,7 @@ k = 1
 
 
 @pytest.mark.slow
-def test_what_an_evaluation_writes_can_be_graded(turnsmith, tmp_path):
+def test_exported_predictions_can_be_graded(turnsmith, tmp_path):
     (tmp_path / "small.toml").write_text(CONFIG)
     file = tmp_path / "preds.jsonl"
     run = turnsmith("eval", tmp_path / "small.toml", "--out", tmp_path / "run", "--predictions", file)

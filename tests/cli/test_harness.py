@@ -105,14 +105,14 @@ def evaluated(package, tmp_path_factory, turnsmith):
     return folder
 
 
-def test_the_report_of_a_run_is_that_of_swebench(evaluated):
+def test_report_of_a_run_equals_that_of_swebench(evaluated):
     theirs = {name: value for name, value in read_summary(evaluated).items() if name not in OF_DOCKER}
     assert read_summary(evaluated / "ours") == theirs
     assert len(KINDS) >= 40 and all(theirs[f"{name}_ids"] for name in ("resolved", "unresolved", "error", "incomplete"))
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "twice"])
-def test_the_files_and_the_report_of_a_prediction_are_those_of_swebench(evaluated, kind):
+def test_files_of_a_prediction_equal_those_of_swebench(evaluated, kind):
     ours, theirs = (find_logs(folder) / to_id(kind) for folder in (evaluated / "ours", evaluated))
     assert read_report(ours) == read_report(theirs)
     assert [name for name in FILES if (ours / name).exists()] == [name for name in FILES if (theirs / name).exists()]
@@ -120,7 +120,7 @@ def test_the_files_and_the_report_of_a_prediction_are_those_of_swebench(evaluate
         assert (ours / "patch.diff").read_bytes() == (theirs / "patch.diff").read_bytes()
 
 
-def test_swebench_reads_from_our_logs_what_we_report(package, evaluated, tmp_path):
+def test_swebench_reads_the_same_results_from_the_logs(package, evaluated, tmp_path):
     for name in ("rows.json", "preds.jsonl"):
         shutil.copy(evaluated / name, tmp_path / name)
     shutil.copytree(evaluated / "ours/logs", tmp_path / "logs")
@@ -131,7 +131,7 @@ def test_swebench_reads_from_our_logs_what_we_report(package, evaluated, tmp_pat
             assert read_report(find_logs(tmp_path) / to_id(kind)) == ours, kind
 
 
-def test_predictions_for_unknown_tasks_are_refused_by_both(package, turnsmith, tmp_path):
+def test_both_graders_refuse_unknown_tasks(package, turnsmith, tmp_path):
     write_rows(tmp_path, ["resolved"])
     write_predictions(tmp_path, [(to_id("resolved"), GOLD), ("nowhere-1", GOLD)])
     assert "not found in dataset" in run_swebench(package, tmp_path).stderr
@@ -147,7 +147,7 @@ GUARDED = {
 
 
 @pytest.mark.parametrize("kind", GUARDED)
-def test_a_patch_with_a_say_over_the_tests_resolves_for_swebench_alone(package, turnsmith, tmp_path, kind):
+def test_patch_of_test_infrastructure_resolves_only_for_swebench(package, turnsmith, tmp_path, kind):
     write_rows(tmp_path, [kind])
     write_predictions(tmp_path, [(to_id(kind), GUARDED[kind])])
     assert run_swebench(package, tmp_path).returncode == 0 and run_ours(turnsmith, tmp_path).exit_code == 0
@@ -155,7 +155,7 @@ def test_a_patch_with_a_say_over_the_tests_resolves_for_swebench_alone(package, 
     assert read_summary(tmp_path / "ours")["resolved_instances"] == 0
 
 
-def test_a_skipped_test_is_known_by_its_name_to_us_alone(package, turnsmith, tmp_path):
+def test_only_turnsmith_reports_a_skipped_test_by_name(package, turnsmith, tmp_path):
     write_rows(tmp_path, ["skips"])
     write_predictions(tmp_path, [(to_id("skips"), SKIPS)])
     assert run_swebench(package, tmp_path).returncode == 0 and run_ours(turnsmith, tmp_path).exit_code == 0
