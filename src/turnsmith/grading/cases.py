@@ -126,5 +126,5 @@ def read_complaint(result: ExecResult) -> str:
     is_error = any(line.startswith("error:") for line in complaint.splitlines())
     is_verdict = 0 <= result.exit_code < 128 or (result.exit_code == 128 and is_error)
     if not is_verdict:
-        raise GradingError(f"git broke off with {result.exit_code} while it applied the patch: {complaint}")
+        raise GradingError(f"git ended with {result.exit_code} while it applied the patch: {complaint}")
     return complaint

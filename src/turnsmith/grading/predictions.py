@@ -47,7 +47,7 @@ def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None
     """Raise UsageError if a prediction is for an unknown task, which suggests a wrong task file."""
     known = {*task_set.ids()}
     if unknown := [each.instance_id for each in predictions if each.instance_id not in known]:
-        what = f"{len(unknown)} of {len(predictions)} predictions are for tasks that {task_set.file} has not"
+        what = f"{len(unknown)} of {len(predictions)} predictions are for tasks that are not in {task_set.file}"
         raise UsageError(f"{what}, e.g. {unknown[0]!r}: give the tasks that they are for, or --skip-unknown")
 
 
