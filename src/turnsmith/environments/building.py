@@ -85,7 +85,7 @@ class Recipe:
     digests: Mapping[str, str] = field(default_factory=dict)
     """Path → digest, for each file that the commands read; other content produces another environment."""
     version: str = "0"
-    """Version of the project, for build tools that would read it from git history. Not part of the key."""
+    """Version of the project, for build tools that would read it from git history. Not part of the recipe's key."""
 
     @property
     def key(self) -> str:

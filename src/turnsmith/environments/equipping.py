@@ -126,7 +126,10 @@ def end_of_quarter(date: str) -> str:
 def _build_once(
     recipe: Recipe, layers: Sequence[Path], workdir: str, folder: Path, stopped: threading.Event
 ) -> Environment:
-    """Build a recipe's environment; other threads that need it wait. A failed recipe is not tried again in this process."""
+    """Build a recipe's environment once; other threads that need the environment wait.
+
+    A failed recipe is not tried again in this process.
+    """
     place = folder / recipe.key
     with _building[place]:
         if place in _failed:

@@ -77,7 +77,7 @@ def list_programs() -> Iterator[Path]:
 
 
 def _list_conda_roots() -> Iterator[Path]:
-    """Yield folders in which conda may be installed: those of its variables, then the default ones."""
+    """Yield folders in which conda may be installed: those in conda's environment variables, then the default ones."""
     if program := os.environ.get("CONDA_EXE"):
         yield Path(program).parent.parent
     if active := os.environ.get("CONDA_PREFIX"):

@@ -21,7 +21,7 @@ UPPER, WORK = "upper", "work"
 
 @dataclass(frozen=True)
 class Workplace:
-    """Request to the process: paths to mount, and the install command to run."""
+    """Request to run one install command: the command, and the paths to mount for it."""
 
     environment: str
     """Host folder of the environment, mounted at `/environment`."""

@@ -36,7 +36,7 @@ LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
 
 @dataclass
 class Generator:
-    """Generator that runs rollouts in this process."""
+    """Generator of rollouts, which runs many episodes concurrently in this process."""
 
     dialogues: DialogueFactory
     provider: SandboxProvider

@@ -163,7 +163,7 @@ def check_place(python: HostPython) -> None:
     for folder in OWN_FOLDERS:
         if any(Path(path).is_relative_to(folder) for path in (python.prefix, python.program)):
             raise UsageError(
-                f"local sandboxes cannot see the Python at {python.prefix}, since {folder} is private to each: install "
+                f"local sandboxes cannot see the Python at {python.prefix}, since {folder} is private to each sandbox: install "
                 "Turnsmith with a Python in another folder, or choose --sandbox.kind subprocess, which isolates nothing"
             )
 

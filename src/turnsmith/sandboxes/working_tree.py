@@ -24,7 +24,7 @@ class WorkingTree:
     place: str
     """Path of the working tree that the supervisor uses."""
     layers: tuple[Path, ...]
-    """Host folders below the working tree, lowest first."""
+    """Host folders of which the working tree is made, lowest first."""
     written: Place
     """Host folder with all writes of the sandbox: the upper layer, or the whole working tree."""
     is_stacked: bool

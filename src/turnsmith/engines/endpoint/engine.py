@@ -214,11 +214,11 @@ class Pace:
         self._next_s = 0.0
 
     async def wait(self) -> None:
-        """Wait until the next request may start."""
+        """Wait until the rate limit allows the next request."""
         moment = max(time.monotonic(), self._next_s)
         self._next_s = moment + self._interval_s
         await asyncio.sleep(moment - time.monotonic())
 
     def hold(self, wait_s: float) -> None:
-        """Start no request for `wait_s` seconds."""
+        """Delay all later requests by at least `wait_s` seconds."""
         self._next_s = max(self._next_s, time.monotonic() + wait_s)

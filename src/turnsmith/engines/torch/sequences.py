@@ -42,7 +42,7 @@ Admission = tuple[CachedSequence, tuple[int, int] | None]
 
 
 class SequenceTable:
-    """Table of all cached sequences."""
+    """Table of the token sequences whose keys and values are cached."""
 
     def __init__(self, num_blocks: int) -> None:
         self._num_blocks = num_blocks

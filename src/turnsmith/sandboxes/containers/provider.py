@@ -125,7 +125,7 @@ class ContainerProvider(SupervisedProvider):
 
 @contextmanager
 def listening(folder: Path) -> Iterator[socket.socket]:
-    """Listen on a socket in a new folder; remove the socket on exit."""
+    """Listen for a container's supervisor on a socket in a new folder; remove the socket on exit."""
     folder.mkdir()
     folder.chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener, ExitStack() as undo:

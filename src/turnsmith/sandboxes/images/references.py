@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 HUB = "docker.io"
-"""Registry of image names without a registry."""
+"""Registry assumed for image names that name none."""
 HUB_ADDRESS = "registry-1.docker.io"
 """Host name of Docker Hub's registry API."""
 LOCAL = "localhost"

@@ -87,7 +87,7 @@ def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
 
 
 def receive_descriptors(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """Receive a packet and its file descriptor; without a descriptor if this process has too many open files."""
+    """Receive a packet and the file descriptor sent with it; no descriptor if this process has too many open files."""
     message, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 1)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)

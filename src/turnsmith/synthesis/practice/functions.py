@@ -167,7 +167,7 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "voyages": (fenced,),
     "orchards": (scaled_tally,),
 }
-"""Kind of module → functions that generate its functions."""
+"""Kind of practice module → generators of the module's functions."""
 
 HELDOUT_KINDS = ("voyages", "orchards")
 TRAIN_KINDS = tuple(kind for kind in SHAPES if kind not in HELDOUT_KINDS)

@@ -57,7 +57,10 @@ def sum_rows(tensor: Tensor) -> int:
 
 
 def odd_factors(count: int, device: torch.device) -> Tensor:
-    """Return a fixed odd factor for each column, int64. Odd factors are invertible, so each single change alters the hash."""
+    """Return fixed odd factors, int64, that multiply a row's columns before hashing.
+
+    They are invertible: no single change is lost.
+    """
     return mix(torch.arange(1, count + 1, device=device) * -7046029254386353131) | 1
 
 
