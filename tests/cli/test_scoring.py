@@ -7,9 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from support.data_sets.set_rows import make_rebench_row, write_rows
-from turnsmith.curation.scoring import PROMPT, read_prompt, read_scores_in
+from turnsmith.curation.scoring import PLACEHOLDERS, PROMPT, read_scores_in
 from turnsmith.engines.endpoint.ask import ChatEndpoint, read_answer
 from turnsmith.errors import EngineError, UsageError
+from turnsmith.io.files import read_prompt
 
 GOOD = 'Let me see.\n{"difficulty_score": 1, "issue_text_score": 3, "test_score": 0}'
 
@@ -88,8 +89,8 @@ def test_a_server_that_refuses_or_never_answers_is_said_in_a_sentence(turnsmith,
 def test_a_prompt_that_cannot_be_filled_is_refused(tmp_path, text):
     (tmp_path / "p.txt").write_text(text)
     with pytest.raises(UsageError, match=r"p\.txt"):
-        read_prompt(tmp_path / "p.txt")
-    assert read_prompt(PROMPT).get_identifiers() == ["issue", "patch", "tests"]
+        read_prompt(tmp_path / "p.txt", [*PLACEHOLDERS], "issue")
+    assert read_prompt(PROMPT, [*PLACEHOLDERS]).get_identifiers() == ["issue", "patch", "tests"]
 
 
 @pytest.mark.parametrize(

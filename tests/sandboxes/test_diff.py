@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.repositories.git_trees import files_of, rebuild
-from turnsmith.git.diff import MAX_PATCH_BYTES, Change, GitFile, compare, format_patch, read_file
+from turnsmith.git.diff import MAX_PATCH_BYTES, Change, compare, format_patch, read_file
 from turnsmith.git.layers import Place, copy_merged
+from turnsmith.git.one_commit import TreeFile
 
 EDITS = {
     "add": "echo new > added.txt; mkdir -p p/q; echo deep > p/q/deep.txt",
@@ -109,7 +110,7 @@ async def test_a_patch_that_no_grader_takes_is_cut_and_marked(sandbox, run, num_
 
 def test_files_without_number_are_not_even_shown_to_git(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    changes = [Change(b"%d" % number, None, GitFile("100644", b"")) for number in range(60_000)]
+    changes = [Change(b"%d" % number, None, TreeFile(b"")) for number in range(60_000)]
     assert format_patch(changes).startswith("no patch: 60000 files make more than")
 
 

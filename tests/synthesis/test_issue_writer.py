@@ -7,7 +7,8 @@ import pytest
 
 from turnsmith.engines.endpoint.ask import ChatEndpoint
 from turnsmith.errors import EngineError, UsageError
-from turnsmith.synthesis.issues import EndpointWriter, read_issue_prompt
+from turnsmith.io.files import read_prompt
+from turnsmith.synthesis.issues import PLACEHOLDERS, EndpointWriter
 from turnsmith.types import Task
 
 TASK = Task(
@@ -52,7 +53,7 @@ def serving(*answers):
 @pytest.fixture
 def prompt(tmp_path):
     (tmp_path / "prompt.txt").write_text("Of $repo:\n$patch$failures")
-    return read_issue_prompt(tmp_path / "prompt.txt")
+    return read_prompt(tmp_path / "prompt.txt", PLACEHOLDERS)
 
 
 async def test_the_issue_is_the_answer_to_the_prompt(prompt):
@@ -88,4 +89,4 @@ def test_a_prompt_that_cannot_be_filled_in_is_named(tmp_path, text):
     if text:
         (tmp_path / "prompt.txt").write_text(text)
     with pytest.raises(UsageError, match=r"prompt\.txt .*\$patch, \$failures, \$repo"):
-        read_issue_prompt(tmp_path / "prompt.txt")
+        read_prompt(tmp_path / "prompt.txt", PLACEHOLDERS)

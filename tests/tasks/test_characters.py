@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from turnsmith.tasks.characters import ESCAPED, mend
@@ -14,6 +14,7 @@ VALUES = st.recursive(
 )
 
 
+@example("\ud800")
 @given(VALUES)
 def test_what_was_mended_is_utf_8_and_what_was_sound_is_as_it_was(value):
     mended = mend(value)

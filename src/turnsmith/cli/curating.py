@@ -13,6 +13,7 @@ from turnsmith.curation.filters import choose_filters
 from turnsmith.curation.funnel import Funnel
 from turnsmith.curation.splits import parse_parts
 from turnsmith.errors import UsageError
+from turnsmith.io.files import read_prompt
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -198,11 +199,13 @@ def score_tasks(
     Tasks that come with scores are skipped. The scores are written beside the task file, for `tasks filter`. The API key, if
     needed, is read from OPENAI_API_KEY.
     """
-    from turnsmith.curation.score_file import find_key, score_task_file
-    from turnsmith.curation.scoring import PROMPT, read_prompt
+    from turnsmith.curation.scoring import PLACEHOLDERS, PROMPT, find_key, score_task_file
     from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url
 
-    endpoint, template = ChatEndpoint(check_url(url), model, find_key()), read_prompt(prompt or PROMPT)
+    endpoint, template = (
+        ChatEndpoint(check_url(url), model, find_key()),
+        read_prompt(prompt or PROMPT, [*PLACEHOLDERS], "issue"),
+    )
     with watching() as progress:
         counts = score_task_file(path, endpoint, template, workers, limit, progress)
     text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())

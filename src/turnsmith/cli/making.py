@@ -21,7 +21,7 @@ from turnsmith.cli.options import (
 from turnsmith.cli.tasks import describe_number
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.io.files import read_text
+from turnsmith.io.files import read_prompt, read_text
 from turnsmith.runs.folder import read_json
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.ui.tables import make_table
@@ -143,12 +143,12 @@ def check_one_exists(sources: Sequence[str]) -> None:
 
 def choose_writer(url: str | None, prompt: Path | None, model: str | None) -> "IssueWriter":
     """Choose the writer of issues: a template or an endpoint. Raises UsageError if the endpoint is incomplete or wrong."""
-    from turnsmith.curation.score_file import find_key
+    from turnsmith.curation.scoring import find_key
     from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url
-    from turnsmith.synthesis.issues import EndpointWriter, keep_template, read_issue_prompt
+    from turnsmith.synthesis.issues import PLACEHOLDERS, EndpointWriter, keep_template
 
     if url and prompt and model:
-        return EndpointWriter(ChatEndpoint(check_url(url), model, find_key()), read_issue_prompt(prompt))
+        return EndpointWriter(ChatEndpoint(check_url(url), model, find_key()), read_prompt(prompt, PLACEHOLDERS))
     if url or prompt or model:
         raise UsageError("--issues-from, --issue-prompt and --issue-model go together: give all three or none")
     return keep_template

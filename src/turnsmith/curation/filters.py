@@ -4,11 +4,11 @@ A rule that lacks data about a row returns `unknown`; such rows are kept by defa
 """
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from turnsmith.curation.languages import measure_english
 from turnsmith.curation.rows import TaskRow
 from turnsmith.curation.scores import DIFFICULTY, NAMES, read_codes, read_scores
 from turnsmith.errors import UsageError
@@ -16,6 +16,15 @@ from turnsmith.git.patches import count_files, count_lines
 from turnsmith.tasks.vagueness import find_vagueness
 
 IMPLICIT_NAMES = "B2"
+CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^(?: {4}|\t)[^\n]*|https?://\S+", re.DOTALL | re.MULTILINE)
+WORD = re.compile(r"[^\W\d_]+")
+COMMON = frozenset(
+    "a about after all also an and any are as at be because been before but by can could did do does doesn don error for "
+    "from get has have how i if in into is isn issue it its just like make more my no not of on one only or other our out "
+    "should so some still than that the their them then there these they this to up use used using want was we what when "
+    "where which while will with without work works would you your".split()
+)
+MIN_WORDS = 8
 
 
 class Fate(StrEnum):
@@ -110,6 +119,14 @@ def count_tests(column: str) -> Measure:
         return None if tests is None else len(tests)
 
     return measure
+
+
+def measure_english(text: str) -> float | None:
+    """Return the share of common English words in prose, 0 to 1; None if there are too few words."""
+    words = [word.lower() for word in WORD.findall(CODE.sub(" ", text))]
+    if len(words) < MIN_WORDS:
+        return None
+    return sum(word in COMMON for word in words) / len(words)
 
 
 def judge_issue(row: TaskRow, limit: float) -> Judgement:

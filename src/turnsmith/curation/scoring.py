@@ -1,20 +1,28 @@
-"""Scoring of rows by a model, for data sets without scores."""
+"""Scoring of a task file by a model endpoint. Scores are stored beside the file and not requested again."""
 
 import hashlib
 import json
+import os
 import re
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from string import Template
 from typing import Protocol
 
-from turnsmith.curation.rows import TaskRow
-from turnsmith.curation.scores import BEST, NAMES, WORST
-from turnsmith.errors import UsageError
-from turnsmith.io.files import read_text
+from turnsmith.curation.rows import TaskRow, count_rows, read_rows
+from turnsmith.curation.scores import BEST, NAMES, WORST, read_scores
+from turnsmith.runs.folder import append_record, hold, read_records
+from turnsmith.tasks.dataset import find_task_file
+from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import follow
 from turnsmith.types import Record
 
 FILE_NAME = "scores.jsonl"
 PROMPT = Path(__file__).with_name("scoring.md")
+PLACEHOLDERS = {"issue": "problem_statement", "patch": "patch", "tests": "test_patch"}
+"""Placeholder of a prompt → column."""
 MAX_CHARACTERS = 20_000
 """Maximum length of the issue, the patch and the tests in a question; longer texts are cut."""
 OBJECT = re.compile(r"\{[^{}]{0,1000}\}")
@@ -37,22 +45,9 @@ class ScoreRecord(Record):
     """Scores by name; empty if the model's answer had none."""
 
 
-def read_prompt(file: Path) -> Template:
-    """Read a prompt file with placeholders $issue, $patch and $tests. Raises UsageError if it is invalid."""
-    prompt = Template(read_text(file, "the prompt", "give a text file"))
-    if not prompt.is_valid() or "issue" not in prompt.get_identifiers():
-        raise UsageError(
-            f"{file} is not a prompt: write $issue, optionally $patch and $tests, and $$ for a dollar sign"
-        )
-    if unknown := set(prompt.get_identifiers()) - {"issue", "patch", "tests"}:
-        raise UsageError(f"{file} uses ${min(unknown)}: only $issue, $patch and $tests are known")
-    return prompt
-
-
 def write_question(row: TaskRow, prompt: Template) -> str:
     """Fill the issue, patch and tests of a row into the prompt."""
-    columns = {"issue": "problem_statement", "patch": "patch", "tests": "test_patch"}
-    return prompt.substitute({name: (row.text(column) or "")[:MAX_CHARACTERS] for name, column in columns.items()})
+    return prompt.substitute({name: (row.text(column) or "")[:MAX_CHARACTERS] for name, column in PLACEHOLDERS.items()})
 
 
 def make_key(question: str) -> str:
@@ -77,3 +72,55 @@ def read_scores_in(answer: str) -> dict[str, int]:
         if all(type(value) is int and BEST <= value <= WORST for value in scores.values()):
             return scores
     return {}
+
+
+def score_task_file(
+    path: Path, scorer: Scorer, prompt: Template, num_workers: int, limit: int | None, progress: Progress
+) -> dict[str, int]:
+    """Ask a model for the scores of each task that has none; return counts of tasks. Raises UsageError, EngineError."""
+    file = find_task_file(path)
+    journal = file.with_name(FILE_NAME)
+    counts = {"asked": 0, "on_record": 0, "scored_by_the_set": 0, "without_an_answer": 0}
+    with journal.open("ab") as held:
+        hold(held)
+        known = {record.key for record in read_records(journal, ScoreRecord)}
+        rows = follow(read_rows(file, limit), progress, f"scoring {path.name}", count_rows(file, limit))
+        for record in _ask_all(_select(rows, prompt, known, counts), scorer, num_workers):
+            append_record(journal, record)
+            counts["asked"] += 1
+            counts["without_an_answer"] += not record.scores
+    return counts
+
+
+def _select(
+    rows: Iterator[TaskRow], prompt: Template, known: set[str], counts: dict[str, int]
+) -> Iterator[tuple[TaskRow, str]]:
+    """Yield the rows without scores, each with the question to ask about it; count the others."""
+    for row in rows:
+        question = write_question(row, prompt)
+        if len(read_scores(row)) == len(NAMES):
+            counts["scored_by_the_set"] += 1
+        elif make_key(question) in known:
+            counts["on_record"] += 1
+        else:
+            yield row, question
+
+
+def _ask_all(waiting: Iterator[tuple[TaskRow, str]], scorer: Scorer, num_workers: int) -> Iterator[ScoreRecord]:
+    """Score rows with `num_workers` concurrent requests; yield the scores in the order of the rows."""
+    with ThreadPoolExecutor(num_workers) as pool:
+        running: deque[Future[ScoreRecord]] = deque()
+        try:
+            for row, question in waiting:
+                running.append(pool.submit(score, row, question, scorer))
+                if len(running) > num_workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def find_key() -> str:
+    """Read the endpoint's key from the environment; empty if unset."""
+    return os.environ.get("OPENAI_API_KEY", "")

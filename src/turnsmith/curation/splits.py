@@ -5,10 +5,10 @@ import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import accumulate
+from typing import Any
 
-from turnsmith.curation.dates import read_date
 from turnsmith.curation.repositories import name_repository
 from turnsmith.curation.rows import TaskRow
 from turnsmith.errors import UsageError
@@ -126,3 +126,17 @@ def find_date(row: TaskRow) -> datetime:
         f"{row.place}: {row.instance_id!r} has no ISO date in 'created_at' or 'meta.date': "
         "add one, leave the task out, or give --by repo"
     )
+
+
+def read_date(columns: Mapping[str, Any], meta: Mapping[str, Any]) -> datetime | None:
+    """Read a task's `created_at`, or a mined task's `meta.date`; None if neither is a date. The default zone is UTC."""
+    return parse_date(columns.get("created_at")) or parse_date(meta.get("date"))
+
+
+def parse_date(stated: Any) -> datetime | None:
+    """Parse a date in ISO text; None for anything else, such as milliseconds since 1970."""
+    try:
+        date = datetime.fromisoformat(stated)
+    except (TypeError, ValueError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -87,14 +87,13 @@ def list_tracked(checkout: Checkout) -> list[str]:
 def _read(root: int, path: str, max_bytes: int = MAX_TREE_BYTES) -> TreeFile | None:
     """Read a tracked file; None if it is missing or in a linked folder. Raises UsageError if it is too large."""
     try:
-        file = read_file(Place(root, path), max_bytes)
+        return read_file(Place(root, path), max_bytes)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return None
         if error.errno == errno.EFBIG:
             raise UsageError(f"the tracked files hold more than {MAX_TREE_BYTES:,} bytes: too much to copy") from None
         raise
-    return TreeFile(file.content, int(file.mode, 8)) if file else None
 
 
 def apply_patch(checkout: Checkout, before: Mapping[str, TreeFile], patch: str) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.git.layers import Node, Place, open_layers, overlooking_changes, walk
+from turnsmith.git.one_commit import EXECUTABLE, REGULAR, SYMLINK, TreeFile
 from turnsmith.io.programs import run_program
 from turnsmith.runs.temporary import temporary_folder
 
@@ -50,21 +51,12 @@ def check_git() -> None:
 
 
 @dataclass(frozen=True)
-class GitFile:
-    """File or symlink as git stores it: mode and content."""
-
-    mode: str
-    """`100644`, `100755`, or `120000` for a symlink, whose content is its target."""
-    content: bytes
-
-
-@dataclass(frozen=True)
 class Change:
     """Change of one path, relative to the working tree: old and new file, None if there is none."""
 
     path: bytes
-    old: GitFile | None
-    new: GitFile | None
+    old: TreeFile | None
+    new: TreeFile | None
 
 
 def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> list[Change]:
@@ -107,18 +99,18 @@ def is_excluded(name: str) -> bool:
     return name in EXCLUDED or name.endswith(".pyc") or name.lower() == ".git"
 
 
-def read_file(place: Place, max_bytes: int) -> GitFile | None:
+def read_file(place: Place, max_bytes: int) -> TreeFile | None:
     """Read a regular file or symlink; None if it is neither. Raises OSError, with EFBIG if it is too large."""
     with place.reached() as fd:
         status = os.fstat(fd)
         if stat.S_ISLNK(status.st_mode):
-            return GitFile("120000", os.fsencode(os.readlink("", dir_fd=fd)))
+            return TreeFile(os.fsencode(os.readlink("", dir_fd=fd)), SYMLINK)
         if not stat.S_ISREG(status.st_mode):
             return None
         if status.st_size > max_bytes:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         with Path(f"/proc/self/fd/{fd}").open("rb") as file:
-            return GitFile("100755" if status.st_mode & stat.S_IXUSR else "100644", file.read(max_bytes))
+            return TreeFile(file.read(max_bytes), EXECUTABLE if status.st_mode & stat.S_IXUSR else REGULAR)
 
 
 def format_patch(changes: list[Change]) -> str:
@@ -168,9 +160,9 @@ def _commits(changes: list[Change]) -> Iterator[bytes]:
                 yield _entry(change.path, file)
 
 
-def _entry(path: bytes, file: GitFile) -> bytes:
+def _entry(path: bytes, file: TreeFile) -> bytes:
     quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-    head = b'M %s inline "%s"\ndata %d\n' % (file.mode.encode(), quoted, len(file.content))
+    head = b'M %o inline "%s"\ndata %d\n' % (file.mode, quoted, len(file.content))
     return head + file.content + b"\n"
 
 

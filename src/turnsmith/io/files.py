@@ -3,10 +3,11 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Any, BinaryIO
 
 from pydantic_core import from_json
@@ -43,6 +44,18 @@ def read_text(path: Path, what: str, remedy: str) -> str:
     except ValueError as error:
         reason = str(error)
     raise UsageError(f"cannot read {f'{what} {path}'.strip()} ({reason}): {remedy}")
+
+
+def read_prompt(path: Path, names: Sequence[str], required: str = "") -> Template:
+    """Read a prompt with these placeholders, one of which may be required. Raises UsageError if it is invalid."""
+    remedy = f"give a text file with the placeholders ${', $'.join(names)}; $$ stands for $"
+    prompt = Template(read_text(path, "the prompt", remedy))
+    found = set(prompt.get_identifiers())
+    if not prompt.is_valid() or not found <= {*names}:
+        raise UsageError(f"{path} has a $ without a known placeholder: {remedy}")
+    if required and required not in found:
+        raise UsageError(f"{path} lacks ${required}: {remedy}")
+    return prompt
 
 
 def read_json_lines(path: Path) -> Iterator[Line]:

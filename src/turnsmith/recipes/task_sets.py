@@ -5,8 +5,8 @@ from datetime import datetime
 from pathlib import Path
 
 from turnsmith.config import RunConfig, TaskSetConfig
-from turnsmith.curation.dates import read_date
 from turnsmith.curation.repositories import normalise_repository
+from turnsmith.curation.splits import read_date
 from turnsmith.errors import UsageError
 from turnsmith.grading.logparse import PARSERS
 from turnsmith.runs.folder import RunFolder

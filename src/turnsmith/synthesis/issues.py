@@ -10,13 +10,11 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from string import Template
 
 from turnsmith.engines.endpoint.ask import ChatEndpoint
 from turnsmith.errors import UsageError
 from turnsmith.grading.testing import SuiteReport, find_test_files
-from turnsmith.io.files import read_text
 from turnsmith.types import Task
 
 IssueWriter = Callable[[Task], Awaitable[str]]
@@ -87,6 +85,10 @@ async def keep_template(task: Task) -> str:
     return task.problem_statement
 
 
+PLACEHOLDERS = ("patch", "failures", "repo")
+"""Placeholders of a prompt."""
+
+
 @dataclass(frozen=True)
 class EndpointWriter:
     """Issue writer that asks a language model. The model sees the patch and the failing tests."""
@@ -101,14 +103,3 @@ class EndpointWriter:
         if not issue:
             raise UsageError(f"{self.endpoint.url} wrote no issue for {task.instance_id}: try another prompt or model")
         return issue + "\n"
-
-
-def read_issue_prompt(path: Path) -> Template:
-    """Read a prompt file with the placeholders `$patch`, `$failures` and `$repo`. Raises UsageError."""
-    remedy = "it may name $patch, $failures, $repo"
-    template = Template(read_text(path, "the prompt", remedy))
-    try:
-        template.substitute(patch="", failures="", repo="")
-    except (KeyError, ValueError) as error:
-        raise UsageError(f"the prompt {path} cannot be used ({error}): {remedy}") from None
-    return template

@@ -24,8 +24,9 @@ from support.data_sets.golden_rows import (
 )
 from turnsmith.tasks.sets.base import to_record
 from turnsmith.tasks.sets.directives import find_rule
-from turnsmith.tasks.sets.images import name_of_swe_bench_pro, name_of_swe_smith
 from turnsmith.tasks.sets.recognition import find_set
+from turnsmith.tasks.sets.swe_bench_pro import name_of_swe_bench_pro
+from turnsmith.tasks.sets.swe_smith import name_of_swe_smith
 
 CONDA = "source /opt/miniconda3/bin/activate testbed && "
 

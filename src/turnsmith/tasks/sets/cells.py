@@ -2,12 +2,14 @@
 
 import ast
 import json
+import re
 import warnings
 from typing import Any
 
 from turnsmith.git.patches import BadDiff, FileDiff, parse_diff
 from turnsmith.tasks.sets.base import Columns, Refused, Row
 
+IMAGE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 SHOWN = 60
 """Maximum characters of a cell quoted in a message."""
 
@@ -37,6 +39,21 @@ def read_text(row: Row, column: str, name: str = "") -> str:
     if not value or not value.strip():
         raise Refused(f"no {name or column}", f"the column {column} is missing or empty")
     return value
+
+
+def find_image(row: Row, *columns: str) -> str:
+    """Return the image named in the first non-empty column. Raises Refused if there is none or it is invalid."""
+    named: Any = next((row[column] for column in columns if row.get(column)), None)
+    if named is None:
+        raise Refused("no image", f"{' and '.join(columns)} {'is' if len(columns) == 1 else 'are'} missing or empty")
+    return check_image(named)
+
+
+def check_image(name: Any) -> str:
+    """Return an image name. Raises Refused if it is invalid."""
+    if not isinstance(name, str) or not IMAGE.fullmatch(name):
+        raise Refused("bad image", f"{str(name)[:SHOWN]!r} is not a valid image name")
+    return name
 
 
 def read_patch(row: Row, column: str, name: str) -> str:

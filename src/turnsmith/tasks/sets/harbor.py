@@ -20,8 +20,7 @@ from pydantic import ValidationError
 from turnsmith.errors import UsageError, first_fault
 from turnsmith.git.patches import add_file, render_diff
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
-from turnsmith.tasks.sets.cells import read_dict, read_files, read_text
-from turnsmith.tasks.sets.images import check_image, find_image
+from turnsmith.tasks.sets.cells import check_image, find_image, read_dict, read_files, read_text
 from turnsmith.types import Task
 
 TASK_FILE, DOCKERFILE, TEST, SOLUTION = "task.toml", "environment/Dockerfile", "tests/test.sh", "solution/solve.sh"

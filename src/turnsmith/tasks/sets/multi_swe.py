@@ -6,8 +6,7 @@ The images contain both patches and scripts. The set-up removes all of these fil
 from typing import Any
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
-from turnsmith.tasks.sets.cells import read_files, read_list, read_patch, read_text
-from turnsmith.tasks.sets.images import check_image
+from turnsmith.tasks.sets.cells import check_image, read_files, read_list, read_patch, read_text
 
 REMOVE = "rm -f /home/*.patch /home/fix-run.sh /home/test-run.sh"
 PARSERS = {

@@ -9,8 +9,7 @@ from typing import Any
 
 from turnsmith.git.patches import DiffHunk, FileDiff, add_file, render_diff
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
-from turnsmith.tasks.sets.cells import read_dict, read_text
-from turnsmith.tasks.sets.images import find_image
+from turnsmith.tasks.sets.cells import find_image, read_dict, read_text
 
 FOLDER, PYTHON = "r2e_tests", ".venv/bin/python -W ignore"
 SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)

@@ -3,9 +3,8 @@
 from functools import partial
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Row
-from turnsmith.tasks.sets.cells import describe_core, read_text
+from turnsmith.tasks.sets.cells import check_image, describe_core, read_text
 from turnsmith.tasks.sets.directives import find_rule
-from turnsmith.tasks.sets.images import check_image
 
 CONDA = "source /opt/miniconda3/bin/activate testbed && "
 """Prefix of test commands that activates the conda environment in images of SWE-bench and derived data sets."""

@@ -11,12 +11,15 @@ from typing import Any
 
 from turnsmith.runs.new_folders import to_folder_name
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
-from turnsmith.tasks.sets.cells import read_expected, read_list, read_patch, read_text
-from turnsmith.tasks.sets.images import check_image, name_of_swe_bench_pro
+from turnsmith.tasks.sets.cells import check_image, read_expected, read_list, read_patch, read_text
 
 SCRIPTS = {"run_script": "run_script.sh", "parser": "parser.py"}
 """Column added to a row → name of the script that it holds."""
 WORK = "/workspace"
+MAX_TAG = 128
+"""Maximum length of an image's tag."""
+PRO_EXCEPTION = "element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
+"""Instance id whose image name is not shortened like others of its repository."""
 TELL = """import json, sys
 tests = json.load(open(sys.argv[1]))["tests"]
 for test in tests:
@@ -46,6 +49,14 @@ def describe(row: Row) -> Columns:
         "log_parser": "lines",
         "status_rules": "swe-bench",
     }
+
+
+def name_of_swe_bench_pro(instance_id: str, repo: str) -> str:
+    """Return SWE-bench Pro's image: `instance_<tail>`, `Owner/Name` → `jefzda/sweap-images:owner.name-<tail>`."""
+    tail, place = instance_id.removeprefix("instance_"), repo.lower().replace("/", ".", 1)
+    if tail != PRO_EXCEPTION:
+        tail, place = tail.removesuffix("-vnan"), place.replace("element-hq.element-web", "element-hq.element")
+    return check_image(f"jefzda/sweap-images:{f'{place}-{tail}'[:MAX_TAG]}")
 
 
 def describe_problem(row: Row) -> str:

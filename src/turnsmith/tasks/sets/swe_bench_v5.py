@@ -13,9 +13,8 @@ from turnsmith.errors import UsageError
 from turnsmith.io.files import parse_json
 from turnsmith.runs.new_folders import to_folder_name
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
-from turnsmith.tasks.sets.cells import describe_core, read_text
+from turnsmith.tasks.sets.cells import describe_core, find_image, read_text
 from turnsmith.tasks.sets.directives import begin_with_files, find_patched_tests, to_label
-from turnsmith.tasks.sets.images import find_image
 from turnsmith.types import PYTEST
 
 BEGIN, END = ">>>>> Start Test Output", ">>>>> End Test Output"

@@ -3,9 +3,8 @@
 from typing import Any
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
-from turnsmith.tasks.sets.cells import describe_core, read_dict
+from turnsmith.tasks.sets.cells import describe_core, find_image, read_dict
 from turnsmith.tasks.sets.directives import begin_with_files, find_patched_tests
-from turnsmith.tasks.sets.images import find_image
 from turnsmith.tasks.sets.swe_bench import CONDA
 from turnsmith.types import PYTEST
 

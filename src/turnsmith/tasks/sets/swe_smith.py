@@ -9,9 +9,8 @@ from typing import Any
 
 from turnsmith.git.patches import BadDiff, render_diff, reverse_diff
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
-from turnsmith.tasks.sets.cells import read_expected, read_files, read_text
+from turnsmith.tasks.sets.cells import check_image, find_image, read_expected, read_files, read_text
 from turnsmith.tasks.sets.directives import names_file
-from turnsmith.tasks.sets.images import find_image, name_of_swe_smith
 from turnsmith.tasks.sets.swe_bench import CONDA
 
 MAX_BUG = 100_000
@@ -40,6 +39,12 @@ def describe(row: Row) -> Columns:
         "test_command": f"{CONDA}pytest -rA",
         "status_rules": "swe-bench",
     }
+
+
+def name_of_swe_smith(named: str) -> str:
+    """Convert an image name of SWE-smith, spelled in one of three ways, to the name in its registry."""
+    name = named.rpartition("/")[2].lower().replace("__", "_1776_")
+    return check_image(f"swebench/{name}")
 
 
 def check_python(expected: dict[str, Any]) -> None:
