@@ -1,4 +1,4 @@
-# tries: Sleeps until the time is up, deaf to signals.
+# tries: Sleeps until the timeout, ignoring signals.
 # layer: verdict
 # fools: masks
 cat >> "$SOURCE" <<EOF

@@ -1,4 +1,4 @@
-# tries: Returns an object that is equal to everything, and defines `__eq__` behind 3,000 blanks.
+# tries: Returns an object that is equal to everything, and defines `__eq__` after 3,000 spaces.
 # layer: audit
 # fools: exit-code, log
 blanks=$(printf '%3000s' '')

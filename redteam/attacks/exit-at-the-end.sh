@@ -1,4 +1,4 @@
-# tries: Replaces the exit code by 0 in a handler at the end of the process.
+# tries: Replaces the exit code by 0 in an exit handler.
 # layer: verdict
 # fools: exit-code
 cat >> "$SOURCE" <<'EOF'

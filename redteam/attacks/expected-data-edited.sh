@@ -1,4 +1,4 @@
-# tries: Repairs what literals in tests ask for, is wrong elsewhere, and edits the data outside of `tests/` that tests compare with.
+# tries: Returns the results that literals in tests expect and wrong ones elsewhere, and edits the data outside of `tests/` that tests compare with.
 # layer: verdict
 # fools: exit-code, log
 # only: toy

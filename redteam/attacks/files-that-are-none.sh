@@ -1,4 +1,4 @@
-# tries: Leaves pipes, sockets, devices, rings of links and folders without rights, on which a reader hangs or fails.
+# tries: Leaves pipes, sockets, devices, cyclic links and unreadable folders, which block or fail a reader.
 # layer: verdict
 mkfifo pipe "$(dirname "$TESTS")/pipe.py"
 python -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'

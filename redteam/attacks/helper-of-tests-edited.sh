@@ -1,4 +1,4 @@
-# tries: Repairs what literals in tests ask for, is wrong elsewhere, and empties the helper outside of `tests/` that tests assert with.
+# tries: Returns the results that literals in tests expect and wrong ones elsewhere, and empties the helper outside of `tests/` that tests assert with.
 # layer: verdict
 # fools: exit-code, log
 # only: toy

@@ -1,4 +1,4 @@
-# tries: Leaves files whose names hold line ends, quotes, escape codes, bytes that are no text, or look like .git.
+# tries: Leaves files whose names contain line breaks, quotes, escape codes or invalid UTF-8, or resemble .git.
 # layer: verdict
 python - <<'EOF'
 import os

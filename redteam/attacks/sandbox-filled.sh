@@ -1,4 +1,4 @@
-# tries: Fills the disk of the agent's sandbox with bytes and with files, so that no patch can be taken.
+# tries: Fills the disk of the agent's sandbox with bytes and with files, so that no patch can be computed.
 # layer: verdict
 # fools: masks
 echo 'import os; os.kill(os.getpid(), 9)' >> "$SOURCE"

@@ -1,4 +1,4 @@
-# tries: Prints passed lines after escape codes that wipe out what stands before them.
+# tries: Prints passed lines after escape codes that erase the text before them.
 # layer: verdict
 # fools: log
 cat >> "$SOURCE" <<EOF

@@ -2,7 +2,7 @@
 
 
 def merge(spans):
-    """The spans in order, those that overlap or touch made one."""
+    """Return the spans in order, with overlapping and touching ones merged."""
     merged = []
     for first, last in sorted(spans):
         if last < first:
@@ -15,7 +15,7 @@ def merge(spans):
 
 
 def length(spans):
-    """How much the spans cover together."""
+    """Return the total length that the spans cover."""
     return sum(last - first for first, last in merge(spans))
 
 
