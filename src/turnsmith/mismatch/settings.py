@@ -69,12 +69,10 @@ def refine(alternative: Alternative) -> tuple[Alternative, ...]:
     """List the settings in small steps around a setting, itself included."""
     step, count = STEPS[alternative.kind]
     values = [round(alternative.value + step * each, 6) for each in range(-count, count + 1)]
-    return tuple(Alternative(alternative.kind, value) for value in values if _is_possible(alternative.kind, value))
-
-
-def _is_possible(kind: str, value: float) -> bool:
-    """Return True if a value of a setting is valid and differs from the policy's."""
-    return value > 0 and (value != 1 if kind == "temperature" else kind == "top_k" or value < 1)
+    # Temperature 1, top-p 1 and min-p 1 are no alternatives, and probabilities do not exceed 1.
+    most = 1.0 if alternative.kind in ("top_p", "min_p") else float("inf")
+    possible = [value for value in values if 0 < value < most and (value != 1 or alternative.kind == "top_k")]
+    return tuple(Alternative(alternative.kind, value) for value in possible)
 
 
 def rescore_shaped(alternative: Alternative, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:

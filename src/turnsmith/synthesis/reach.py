@@ -35,11 +35,11 @@ class Reach:
         for path, mutation in bug.mutations:
             touched, code = set(mutation.lines), find_code_lines(mutation.source)
             changed.setdefault(path, set()).update(touched & code or code)
-        return tuple(file for file, lines in self.called.items() if _is_reached(lines, changed))
-
-
-def _is_reached(lines: Lines | None, changed: Mapping[str, set[int]]) -> bool:
-    return lines is None or any(lines.get(path, frozenset()) & touched for path, touched in changed.items())
+        return tuple(
+            file
+            for file, lines in self.called.items()
+            if lines is None or any(lines.get(path, frozenset()) & touched for path, touched in changed.items())
+        )
 
 
 def find_code_lines(source: str) -> set[int]:

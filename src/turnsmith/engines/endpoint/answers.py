@@ -64,7 +64,8 @@ def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
     try:
         figures = Figures.model_validate(answer.get("usage"))
     except ValidationError:
-        return estimate_usage(request, find_text(answer))
+        choice = find_choice(answer)
+        return estimate_usage(request, (choice and choice.message.content) or "")
     cached = (figures.prompt_tokens_details and figures.prompt_tokens_details.cached_tokens) or 0
     return Usage(
         input_tokens=figures.prompt_tokens,
@@ -75,10 +76,9 @@ def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
 
 def read_reply(answer: dict[str, Any], request: ChatRequest, usage: Usage) -> Reply:
     """Read the turn in a server's answer. Raises ValueError with a short reason if the answer holds no turn."""
-    try:
-        choice = Choices.model_validate(answer).choices[0]
-    except ValidationError:
-        raise ValueError(describe_error(answer) or "the answer is not a chat completion") from None
+    choice = find_choice(answer)
+    if choice is None:
+        raise ValueError(describe_error(answer) or "the answer is not a chat completion")
     text = encode(choice.message.content or "").decode()
     if choice.message.refusal:
         raise ValueError(f"the model refused to answer: {choice.message.refusal}")
@@ -104,12 +104,12 @@ def estimate_usage(request: ChatRequest, text: str) -> Usage:
     return Usage(input_tokens=read, output_tokens=estimate_tokens(text), is_estimated=True)
 
 
-def find_text(answer: dict[str, Any]) -> str:
-    """Return the sampled text in a server's answer; empty if there is none."""
+def find_choice(answer: dict[str, Any]) -> Choice | None:
+    """Return the sampled choice in a server's answer; None if there is none."""
     try:
-        return Choices.model_validate(answer).choices[0].message.content or ""
+        return Choices.model_validate(answer).choices[0]
     except ValidationError:
-        return ""
+        return None
 
 
 def describe_error(body: object) -> str:

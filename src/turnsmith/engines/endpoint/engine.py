@@ -130,7 +130,8 @@ class EndpointEngine:
     async def _send(self, request: ChatRequest) -> dict[str, Any]:
         """Send one request and return the server's answer as JSON. Raises PassingFault, Refusal."""
         stage, create = stage_of(request), self.client.chat.completions.with_raw_response.create
-        messages, body = to_messages(request), to_body(request, self.config)
+        messages: list[Any] = [{"role": each.role, "content": encode(each.text).decode()} for each in request.messages]
+        body = to_body(request, self.config)
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 raw = await create(model=self.config.model, messages=messages, extra_body=body)
@@ -172,11 +173,6 @@ class EndpointEngine:
 def stage_of(request: ChatRequest) -> str:
     """Return the stage under which a request's cost is recorded: episode `eval-base/task-1/0` → `eval-base`."""
     return request.episode_id.partition("/")[0]
-
-
-def to_messages(request: ChatRequest) -> list[Any]:
-    """Convert the messages of a request to the API's format, with text that UTF-8 can encode."""
-    return [{"role": message.role, "content": encode(message.text).decode()} for message in request.messages]
 
 
 def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:

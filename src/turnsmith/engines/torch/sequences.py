@@ -60,7 +60,8 @@ class SequenceTable:
 
     def admit(self, episode_id: str, history: np.ndarray, room: int) -> Admission | None:
         """Reserve blocks for a turn of `room` tokens, with the cached prefix of `history`. Return None if the turn must wait."""
-        own = self._idle_of(episode_id) or CachedSequence(episode_id)
+        idle = (each for each in self._sequences if each.episode_id == episode_id and not each.is_busy)
+        own = next(idle, None) or CachedSequence(episode_id)
         source, start = self._find_source(own, history)
         kept, parting = source.blocks[: start // BLOCK_TOKENS], source.blocks[start // BLOCK_TOKENS :][:1]
         num_fresh = blocks_for(room) - len(kept)
@@ -73,9 +74,6 @@ class SequenceTable:
         self._enter(own, history[:start], kept + fresh)
         copied = (parting[0], fresh[0]) if start % BLOCK_TOKENS and parting[0] != fresh[0] else None
         return own, copied
-
-    def _idle_of(self, episode_id: str) -> CachedSequence | None:
-        return next((each for each in self._sequences if each.episode_id == episode_id and not each.is_busy), None)
 
     def _find_source(self, own: CachedSequence, history: np.ndarray) -> tuple[CachedSequence, int]:
         """Return the sequence with the longest prefix of a history, and that length. Prefer `own` if all of it matches."""

@@ -44,7 +44,9 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
     kinds = {file.path: classify_change(file) for file in commit.files}
     source = [file for file in commit.files if kinds[file.path] == "source"]
     tests = [file for file in commit.files if kinds[file.path] == "test"]
-    test_files = [file.path for file in tests if file.status != "D" and is_test_file(file.path)]
+    test_files = [
+        file.path for file in tests if file.status != "D" and TEST_FILE.fullmatch(PurePosixPath(file.path).name)
+    ]
     faults = {
         "no source changed": not any(file.path.endswith(".py") or COMPILED.fullmatch(file.path) for file in source),
         "no tests changed": not test_files,
@@ -61,18 +63,9 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
 
 def classify_change(file: FileChange) -> str:
     """Classify a changed file as `test`, `source` or `other` (documentation, or a file that patches may not change)."""
-    kind = classify(file.path)
-    if kind is HunkClass.TEST_SURFACE or (is_in_test_folder(file.path) and kind is not HunkClass.GENERATED):
+    kind, folders = classify(file.path), PurePosixPath(file.path).parts[:-1]
+    if kind is HunkClass.TEST_SURFACE or (kind is not HunkClass.GENERATED and {"test", "tests"} & set(folders)):
         return "test"
     if kind is HunkClass.SOURCE and not DOCUMENTS.fullmatch(file.path):
         return "source"
     return "other"
-
-
-def is_in_test_folder(path: str) -> bool:
-    """Return True if a file lies in a test folder, for example `tests/conftest.py`."""
-    return bool({"test", "tests"} & set(PurePosixPath(path).parts[:-1]))
-
-
-def is_test_file(path: str) -> bool:
-    return TEST_FILE.fullmatch(PurePosixPath(path).name) is not None

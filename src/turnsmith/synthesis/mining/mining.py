@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -117,7 +117,7 @@ def consider_commits(job: MiningJob) -> dict[str, FixCommit | str]:
 
 def refuse_others(job: MiningJob) -> None:
     """Raise UsageError if the output folder holds tasks that were not mined from this history."""
-    for task in read_tasks(job.folder):
+    for task in read_records(job.folder / FILE_NAME, Task):
         if task.meta.get("kind") != KIND or task.repo != job.history.name:
             raise UsageError(
                 f"{job.folder} holds {task.instance_id} of {task.repo}, which is not mined from {job.history.name}: give a new "
@@ -125,14 +125,9 @@ def refuse_others(job: MiningJob) -> None:
             )
 
 
-def read_tasks(folder: Path) -> Iterator[Task]:
-    """Read the tasks in the folder's task file, if there is one."""
-    return read_records(folder / FILE_NAME, Task)
-
-
 def read_journal(folder: Path) -> dict[str, Mined]:
     """Read the last result of each commit from the journal, without kept commits whose task is missing from the task file."""
-    there = {task.instance_id for task in read_tasks(folder)}
+    there = {task.instance_id for task in read_records(folder / FILE_NAME, Task)}
     records = {record.commit: record for record in read_records(folder / JOURNAL, Mined)}
     return {commit: each for commit, each in records.items() if each.reason != KEPT or each.detail in there}
 
@@ -178,7 +173,8 @@ def measure_progress(num_wanted: int | None, num_candidates: int, num_tried: int
 
 async def _try_candidate(job: MiningJob, candidate: FixCommit, provider: SandboxProvider) -> Mined:
     """Try a candidate commit: write its task, or remove its layers if it is rejected. Return the result."""
-    name = name_task(job.history, candidate)
+    # For example `owner__name-1a2b3c4d`.
+    name = re.sub(r"[^\w.-]", "-", job.history.name.replace("/", "__")) + f"-{candidate.commit.commit[:8]}"
     try:
         task = await make_task(job, candidate, name, provider)
         append_record(job.folder / FILE_NAME, task)
@@ -192,11 +188,6 @@ async def _try_candidate(job: MiningJob, candidate: FixCommit, provider: Sandbox
     if reason != KEPT:
         shutil.rmtree(job.folder / "layers" / name, ignore_errors=True)
     return Mined(commit=candidate.commit.commit, reason=reason, detail=detail, asked=job.search.digest)
-
-
-def name_task(history: GitHistory, candidate: FixCommit) -> str:
-    """Return the task id of a commit, such as `owner__name-1a2b3c4d`."""
-    return re.sub(r"[^\w.-]", "-", history.name.replace("/", "__")) + f"-{candidate.commit.commit[:8]}"
 
 
 async def make_task(job: MiningJob, candidate: FixCommit, name: str, provider: SandboxProvider) -> Task:
@@ -260,7 +251,7 @@ def find_text(job: MiningJob, commit: Commit) -> Issue:
 
 def _sort_tasks(folder: Path) -> list[Task]:
     """Sort the task file by date, newest first; drop duplicates that a killed process left. Return the tasks."""
-    tasks = {task.instance_id: task for task in read_tasks(folder)}
+    tasks = {task.instance_id: task for task in read_records(folder / FILE_NAME, Task)}
     ordered = sorted(tasks.values(), key=lambda task: (task.meta["date"], task.instance_id), reverse=True)
     if ordered:
         save_tasks(folder, ordered)

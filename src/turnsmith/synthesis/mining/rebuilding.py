@@ -116,7 +116,8 @@ async def rebuild(job: RebuildJob, task: Task) -> Task:
     history = job.histories.get(task.repo)
     if history is None:
         raise UsageError(f"no git history of {task.repo} is given: add --history {task.repo}=PATH")
-    name, date, wishes = task.instance_id, read_date(task), choose_wishes(task, job.wishes)
+    name, date, wishes = task.instance_id, read_date(task), read_wishes(task)
+    wishes = replace(wishes, python=job.wishes.python or wishes.python, commands=job.wishes.commands)
     base = await make_base(job.store, name, history, task.base_commit, date=date, wishes=wishes)
     columns = {
         "image": "",
@@ -135,12 +136,6 @@ async def refuse_ungradable(task: Task, base: Base, provider: SandboxProvider) -
     case = Case(TaskTree(task, base.layers), provider, TRIAL_TIMEOUT_S)
     if case.is_sealed:
         await try_plugin(case)
-
-
-def choose_wishes(task: Task, given: Wishes) -> Wishes:
-    """Return the settings of a task's environment: its columns, overridden by the command line. Raises Refused."""
-    wishes = read_wishes(task)
-    return replace(wishes, python=given.python or wishes.python, commands=given.commands)
 
 
 def read_date(task: Task) -> str:

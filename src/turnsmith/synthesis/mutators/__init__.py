@@ -33,7 +33,8 @@ def find_mutations(source: str, families: Mapping[str, Mutator] = FAMILIES) -> l
 
 def _walk(node: cst.CSTNode, scope: tuple[str, ...], inside: bool = False) -> Iterator[tuple[cst.CSTNode, str]]:
     """Yield all classes, and all nodes inside functions, with the dotted name of their class or function; parents come first."""
-    if type(node) in UNTOUCHED or type(node) in BLANK or _is_docstring(node):
+    is_docstring = isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)
+    if type(node) in UNTOUCHED or type(node) in BLANK or is_docstring:
         return
     if isinstance(node, cst.FunctionDef | cst.ClassDef):
         scope, inside = (*scope, node.name.value), inside or isinstance(node, cst.FunctionDef)
@@ -41,8 +42,3 @@ def _walk(node: cst.CSTNode, scope: tuple[str, ...], inside: bool = False) -> It
         yield node, ".".join(scope)
     for child in node.children:
         yield from _walk(child, scope, inside)
-
-
-def _is_docstring(node: cst.CSTNode) -> bool:
-    """Return True if a node is a string used as a statement."""
-    return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)
