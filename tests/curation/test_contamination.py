@@ -155,7 +155,7 @@ def test_the_oldest_tasks_go_into_the_first_part_wherever_their_clocks_stood():
     for order in (rows, rows[::-1]):
         placed = {name: part.name for name, part in cut_by_date(map(to_row, order), parts).items()}
         assert placed == {"first": "train", "second": "train", "third": "dev", "twin-a": "dev", "twin-b": "eval"}
-    with pytest.raises(UsageError, match=r"'x' has no date"):
+    with pytest.raises(UsageError, match=r"'x' has no ISO date"):
         cut_by_date([to_row(make_rebench_row("x", created_at=1700000000000))], parts)
 
 

@@ -154,7 +154,7 @@ def test_a_bundle_is_its_filters_and_the_last_limit_counts():
     [
         ([], ["no filter is given", "paper", "llm-score"]),
         (["max-file"], ["no filter 'max-file'", "max-files"]),
-        (["paper=3"], ["stands for missing-names, complexity"]),
+        (["paper=3"], ["bundle of missing-names, complexity"]),
         (["qualified=1"], ["has no limit to set"]),
         *((["max-files=" + value], ["give a number of 0 or more, as in max-files=7"]) for value in ("", "x", "-1", "nan", "inf")),
     ],
@@ -230,7 +230,7 @@ def test_whatever_is_called_a_patch_can_be_counted(text):
     ("line", "pieces"),
     [
         (b"{", ["line 2", "not valid JSON"]),
-        (b"[]", ["line 2", "a task is an object"]),
+        (b"[]", ["line 2", "not a JSON object"]),
         (b"{}", ["line 2", "'instance_id'"]),
         (b'{"instance_id": 3}', ["line 2", "'instance_id'"]),
         (b'{"instance_id": "\xff"}', ["line 2", "not UTF-8"]),

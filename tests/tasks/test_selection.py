@@ -34,5 +34,5 @@ def test_a_subset_that_nobody_knows_names_what_there_is(tmp_path):
     (tmp_path / "empty.txt").write_text("# nothing\n")
     with pytest.raises(UsageError, match=r"subset verified-51 .*give verified-50"):
         read_ids("verified-51")
-    with pytest.raises(UsageError, match=r"empty\.txt .*no id"):
+    with pytest.raises(UsageError, match=r"empty\.txt .*no task ids"):
         read_ids(str(tmp_path / "empty.txt"))

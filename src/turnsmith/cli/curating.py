@@ -27,7 +27,7 @@ FilterFile = Annotated[
     typer.Option("--filters", metavar="FILE", help="TOML file with a table [filters]: NAME = true, or a limit."),
 ]
 Unknown = Annotated[
-    Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks that lack the value a filter needs.")
+    Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks without the data that a filter needs.")
 ]
 Into = Annotated[str, typer.Option("--into", metavar="NAME=SHARE,…", help="Parts, e.g. train=0.9,eval=0.1.")]
 By = Annotated[
@@ -88,7 +88,7 @@ def read_filter_file(file: Path) -> list[str]:
     data = read_toml(file)
     table = data.get("filters")
     if not isinstance(table, dict) or len(data) > 1:
-        raise UsageError(f"{file}: give one table, [filters], with a line NAME = true or NAME = number for each")
+        raise UsageError(f"{file}: write a table [filters] with a line NAME = true or NAME = number per filter")
     return [_write_filter(name, value, file) for name, value in table.items() if value is not False]
 
 

@@ -51,7 +51,7 @@ def doctor(
 
 
 def examine_model(path: str, chat: ChatConfig) -> "list[MachineCheck]":
-    """Check weights and chat template, and show the rendered tokens. Raises UsageError for a missing or broken file."""
+    """Check a model's weights and chat template, and render an example. Raises UsageError if a file is missing or bad."""
     from turnsmith.chat.tokenizers import load_renderer  # importing transformers takes seconds
     from turnsmith.sandboxes.probes import MachineCheck
     from turnsmith.training.directories import check_model, find_model
@@ -70,7 +70,7 @@ def examine_model(path: str, chat: ChatConfig) -> "list[MachineCheck]":
 
 
 def show_template(renderer: "ChatRenderer") -> dict[str, str]:
-    """Return the tokens that the chat template puts around contents, as text."""
+    """Return the text that the chat template puts around system prompt, user and model messages."""
     tokenizer, after = renderer.tokenizer, renderer.end_of_turn_id
     return {
         "first prompt": repr(tokenizer.decode(renderer.prompt_ids("SYSTEM PROMPT", "ISSUE"))),

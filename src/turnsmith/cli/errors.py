@@ -16,7 +16,7 @@ EXIT_FAILED, EXIT_USAGE = 1, 2
 MAX_NAME = 200
 """Maximum number of characters of a path in a message."""
 UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
-"""Error codes of paths that the user can correct."""
+"""Error codes of file operations that the user can correct by another path or permission."""
 
 
 class ErrorReportingGroup(TyperGroup):
@@ -36,7 +36,7 @@ class ErrorReportingGroup(TyperGroup):
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """Return the message and exit code of an error or of the first in a group. Raises `error` if one is unknown."""
+    """Return message and exit code of an error, or of a group's first error. Raises `error` if its type is unknown."""
     known = [found for leaf in leaves(error) if (found := _explain_known(leaf))]
     if len(known) < len(list(leaves(error))):
         raise error
@@ -44,7 +44,7 @@ def explain(error: BaseException) -> tuple[str, int]:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors of a group and of its nested groups; yield any other error itself."""
+    """Yield the errors in an exception group and its nested groups; yield an error that is no group itself."""
     if not isinstance(error, BaseExceptionGroup):
         yield error
         return
@@ -53,7 +53,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Return True if the error, or one in the group, is a full disk or an exceeded quota."""
+    """Return True if an error, or one in an exception group, reports a full disk or an exceeded quota."""
     return any(isinstance(leaf, OSError) and leaf.errno in (errno.ENOSPC, errno.EDQUOT) for leaf in leaves(error))
 
 

@@ -1,4 +1,4 @@
-"""`grade`: grade predictions and write reports like those of SWE-bench's harness; `eval --predictions`: write them."""
+"""`grade`: grade predictions and write reports as SWE-bench's harness does; `eval --predictions`: write predictions."""
 
 from collections import defaultdict
 from functools import partial
@@ -36,10 +36,10 @@ from turnsmith.ui.terminal import make_console
 Preds = Annotated[
     Path, typer.Argument(metavar="PREDS", help="Predictions of SWE-bench, SWE-agent or OpenHands, file or folder.")
 ]
-Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="Tasks of the predictions.")]
+Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="Task file of the predictions, or its folder.")]
 Out = Annotated[
     Path,
-    typer.Option("--out", metavar="DIR", show_default=False, help="Folder for the reports [default: this folder]."),
+    typer.Option("--out", metavar="DIR", show_default=False, help="Folder for the reports [default: current folder]."),
 ]
 Run = Annotated[str, typer.Option("--run", metavar="NAME", help="Name of the evaluation [default: name of PREDS].")]
 Skip = Annotated[bool, typer.Option("--skip-unknown", help="Skip predictions for tasks that --tasks lacks.")]
@@ -91,26 +91,26 @@ def read_each_once(file: Path) -> list[Prediction]:
     rows = read_predictions(file)
     kept = keep_last(rows)
     if num := len(rows) - len(kept):
-        typer.echo(f"{num} of {len(rows)} predictions are ignored: a later one answers the same task", err=True)
+        typer.echo(f"{num} of {len(rows)} predictions are ignored: a later prediction is for the same task", err=True)
     return kept
 
 
 def check_name(name: str) -> str:
-    """Return the name of an evaluation. Raises UsageError if a folder cannot have it."""
+    """Check the name of an evaluation, and return it. Raises UsageError if it is no valid name of a folder."""
     if not name.isprintable() or "/" in name or name.startswith("."):
         raise UsageError(f"--run {quote(name)} cannot be the name of a folder: use letters and digits")
     return name
 
 
 def print_summary(summary: dict[str, Any], file: Path) -> None:
-    """Print the counts of a report, and its path."""
+    """Print the counts of a grading report, and its path."""
     rows = [(name.replace("_", " "), summary[f"{name}_instances"]) for name in COUNTS]
     make_console().print(make_table(["predictions", "number"], rows, num_names=1))
     typer.echo(f"report        {file}")
 
 
 def save_predictions(folder: RunFolder, model: str, file: Path) -> list[Path]:
-    """Write the patches of an evaluation, and return the files: one for each attempt at the tasks.
+    """Write the patches of an evaluation as predictions; return the files, one for each attempt at the tasks.
 
     With several attempts per task, `preds.jsonl` becomes `preds-0.jsonl`, `preds-1.jsonl`, …. Attempts lost to the
     infrastructure are left out.
@@ -127,12 +127,12 @@ def save_predictions(folder: RunFolder, model: str, file: Path) -> list[Path]:
 
 
 def find_numbered(file: Path) -> list[Path]:
-    """Find an existing numbered file that `save_predictions` may overwrite: `preds-0.jsonl` beside `preds.jsonl`."""
+    """List existing files that `save_predictions` would overwrite for `preds.jsonl`: `preds-0.jsonl`, …."""
     first = file.with_stem(f"{file.stem}-0")
     return [first] if first.exists() else []
 
 
 def find_patch(trajectory: Trajectory) -> str:
-    """Return the submitted patch; empty if the submission does not count or the patch was too large."""
+    """Return the patch that a trajectory submitted; empty if its outcome does not count or the patch was too large."""
     is_counted = trajectory.outcome is not Outcome.NOT_SUBMITTED and not trajectory.patch.startswith(NO_PATCH)
     return trajectory.patch if is_counted else ""

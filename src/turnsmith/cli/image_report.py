@@ -1,4 +1,4 @@
-"""Search, estimate, pull and report of `tasks images`."""
+"""Work of `tasks images`: find the images of tasks, estimate downloads, pull, and report."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -35,7 +35,7 @@ MAX_SHOWN = 20
 
 @dataclass(frozen=True)
 class ImageSearch:
-    """State and sizes of the images of a task file."""
+    """State and sizes of the images that a task file names."""
 
     program: str
     images: list[ImageFacts]
@@ -45,12 +45,12 @@ class ImageSearch:
 
     @property
     def there(self) -> list[ImageFacts]:
-        """Images that can be pulled and are not present."""
+        """Images that are not on this machine and can be pulled."""
         return [image for image in self.images if image.state is State.THERE]
 
     @property
     def lacking(self) -> list[ImageFacts]:
-        """Images that are missing, or whose state the registry did not report."""
+        """Images that no registry has, or whose state the registry did not report."""
         return [image for image in self.images if image.state in (State.MISSING, State.UNKNOWN)]
 
 
@@ -67,7 +67,7 @@ class Pulling:
 
     @property
     def report(self) -> dict[str, Any]:
-        """Data that `--json` prints about the pull."""
+        """Data about the pull that `--json` prints."""
         return {"pulled": self.num_pulled, "not_pulled": self.faults, "stopped": self.stop}
 
 
@@ -85,12 +85,12 @@ def count_tasks(path: Path, names: Collection[str], limit: int | None) -> Counte
     """Count the tasks of each image, in the order of the file. Raises UsageError if no task names an image."""
     images = Counter(task.image for task in choose(stream_tasks(path), path, names, limit) if task.image)
     if not images:
-        raise UsageError(f"no task of {path} names an image, so there is nothing to look for")
+        raise UsageError(f"no task of {path} names an image: give a file of tasks with images")
     return images
 
 
 def look_up(names: Sequence[str], program: str) -> list[ImageFacts]:
-    """Find the state of each image, with visible progress. Manifests are cached."""
+    """Look up each image on this machine and in its registry, with visible progress. Manifests are cached."""
     known = KnownManifests(cache_folder() / "manifests.jsonl")
     known.read()
     found, states = [], look_for(names, program, Registry(read_logins(), known.manifests))
@@ -125,7 +125,7 @@ def make_report(
 
 
 def print_report(path: Path, search: ImageSearch, bandwidth: float) -> None:
-    """Print unavailable images, the counts, and the estimate for a pull."""
+    """Print the images that are not available, counts of images, and the estimated size and time of a pull."""
     console, images, tasks_of, report = make_console(), search.images, search.tasks_of, search.report
     wrong = [image for image in images if image.reason]
     if wrong:
@@ -160,12 +160,12 @@ def pull_all(search: ImageSearch) -> Pulling:
 
 
 def weigh(image: ImageFacts) -> int:
-    """Return the size of an image in MB, at least 1."""
+    """Return the size of an image in MB, at least 1, as its weight in the progress."""
     return max(1, sum(image.layers.values()) // 1_000_000)
 
 
 def print_pulls(pulling: Pulling) -> None:
-    """Print the images that could not be pulled, and the count."""
+    """Print the images that could not be pulled, and the number of pulled images."""
     if pulling.faults:
         make_console().print(make_table(["not pulled", "reason"], list(pulling.faults.items())[:MAX_SHOWN]))
     typer.echo(f"{pulling.num_pulled} of {pulling.num_wanted} images pulled")

@@ -13,7 +13,9 @@ from turnsmith.sandboxes.podman import PODMAN
 if TYPE_CHECKING:
     from turnsmith.cli.image_report import ImageSearch, Pulling
 
-PullThem = Annotated[bool, typer.Option("--pull", help="Pull missing images; an interrupted pull continues.")]
+PullThem = Annotated[
+    bool, typer.Option("--pull", help="Pull images that are not on this machine; an interrupted pull continues.")
+]
 Bandwidth = Annotated[
     float, typer.Option("--bandwidth", metavar="MBPS", min=0.001, help="Bandwidth for the estimate, in Mbit/s.")
 ]

@@ -76,20 +76,20 @@ def import_set(
 
 
 def print_import(out: Path, funnel: "ImportFunnel", aside: "dict[str, SetAside]") -> None:
-    """Print the numbers of imported, refused and changed rows, and of tasks that cannot be graded."""
+    """Print the numbers of imported, refused and altered rows, and of tasks that cannot be graded."""
     from turnsmith.tasks.characters import describe_mended
     from turnsmith.tasks.gradability import describe_aside
     from turnsmith.tasks.sets.importing import REFUSED_NAME
 
     typer.echo(f"{funnel} in {out}")
     if funnel.refused:
-        typer.echo(f"see {out / REFUSED_NAME} for the reason of each", err=True)
+        typer.echo(f"see {out / REFUSED_NAME} for the reason of each refusal", err=True)
     for line in (*describe_aside(aside, funnel.imported), *([describe_mended(funnel.mended)] if funnel.mended else [])):
         typer.echo(to_line(line))
 
 
 def fetch_source(source: str) -> Path:
-    """Return the path of a source, and download it from the hub if necessary. Raises UsageError."""
+    """Return the path of a data set; download `hub:NAME` first. Raises UsageError."""
     if not source.startswith("hub:"):
         return Path(source)
     from turnsmith.tasks.sets.hub import fetch_rows
@@ -124,7 +124,7 @@ def show_task(path: TaskPath, task: OneTask = "", as_json: Json = False) -> None
 
 
 def describe(task: Task) -> str:
-    """Format a task for people."""
+    """Format a task as text: facts, issue, patches and expected tests."""
     vagueness = find_vagueness(task.problem_statement)
     facts = [f"{name:12}  {value}" for name in SHOWN if (value := getattr(task, name))]
     facts.append(f"{'is_vague':12}  {f'yes: {vagueness}' if vagueness else 'no'}")

@@ -30,12 +30,12 @@ import json, torch
 cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
 print(json.dumps({"build": torch.__version__, "devices": [(card.name, card.total_memory) for card in cards]}))
 """
-"""Script for a separate process, since a faulty driver can crash it."""
+"""Script that prints torch's build and CUDA devices. It runs in a separate process, which a faulty driver can crash."""
 ASK_TORCH = (sys.executable, "-c", QUESTION)
 
 
 def examine_machine() -> list[MachineCheck]:
-    """Return all checks; isolation comes first, since it fails most often."""
+    """Run all checks of this machine; isolation comes first, since it fails most often."""
     return [
         *probe_local(),
         probe_podman(),
@@ -51,20 +51,20 @@ def examine_machine() -> list[MachineCheck]:
 
 
 def find_requirements(extra: str) -> list[Requirement]:
-    """List the packages that an extra installs."""
+    """List the packages that an extra of Turnsmith installs."""
     requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
     return [each for each in requirements if each.marker and each.marker.evaluate({"extra": extra})]
 
 
 def examine_extra(name: str, requirements: Sequence[Requirement]) -> MachineCheck:
-    """Check that the packages of an extra are installed in suitable versions. Nothing is imported."""
+    """Check that an extra's packages are installed in suitable versions, without importing them."""
     faults = [fault for requirement in requirements if (fault := find_fault(requirement))]
     remedy = f"pip install 'turnsmith[{name}]'" if faults else ""
     return MachineCheck(f"extra {name}", not faults, "; ".join([EXTRAS[name].purpose, *faults]), remedy)
 
 
 def find_fault(requirement: Requirement) -> str:
-    """Describe how an installed distribution violates a requirement; empty if it satisfies it."""
+    """Describe why the installed version of a package does not satisfy a requirement; empty if it does."""
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
@@ -75,7 +75,7 @@ def find_fault(requirement: Requirement) -> str:
 
 
 def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = ASK_TORCH) -> MachineCheck:
-    """Check the CUDA devices. Having none is fine, unless the machine has one that torch cannot use."""
+    """Check that torch can use the machine's CUDA devices; passes if the machine has none."""
     found = ask_torch(command)
     if isinstance(found, str):
         return MachineCheck("accelerators", False, found, LEARNING_REMEDY)
@@ -89,7 +89,7 @@ def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = 
 
 
 def ask_torch(command: Sequence[str]) -> dict[str, Any] | str:
-    """Return torch's build and devices, or the reason why there is no answer."""
+    """Ask a separate process for torch's build and CUDA devices; return them, or the reason of a failure."""
     try:
         return json.loads(run_program(command, "torch cannot be imported", timeout_s=TIMEOUT_S).splitlines()[-1])
     except UsageError as error:
@@ -97,7 +97,7 @@ def ask_torch(command: Sequence[str]) -> dict[str, Any] | str:
 
 
 def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> MachineCheck:
-    """Check that there is memory for the model, its optimizer and the sandboxes."""
+    """Check that free memory suffices for the model, its optimizer and the sandboxes."""
     [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
     remedy = "lower rollouts.concurrency, or free memory"
     return _compare_bytes("memory", int(kilobytes) * 1024, MIN_MEMORY_BYTES, remedy)
@@ -120,13 +120,13 @@ def examine_openmp(library: str = "libgomp.so.1.0.0") -> MachineCheck:
 
 
 def examine_disk(folder: Path = Path()) -> MachineCheck:
-    """Check that there is disk space for a run folder."""
+    """Check that free disk space suffices for a run folder."""
     free = shutil.disk_usage(folder).free
     return _compare_bytes("disk", free, MIN_DISK_BYTES, "free some space, or give --out a folder on another disk")
 
 
 def examine_git() -> MachineCheck:
-    """Check for git, which applies patches."""
+    """Check that git is installed and works."""
     remedy = "install git, e.g. `apt install git`"
     try:
         version = run_program(["git", "--version"], "git does not work").decode().strip()

@@ -1,4 +1,4 @@
-"""`tasks make`: make tasks from practice repositories, or from bugs put into real packages."""
+"""`tasks make`: make tasks from generated repositories (practice tasks), or from bugs put into real packages."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -79,7 +79,7 @@ def make(
     plugins: Plugins = None,
     as_json: Json = False,
 ) -> None:
-    """Make tasks from real packages or practice repositories.
+    """Make tasks from real packages or generated repositories.
 
     Each task from a package is saved as soon as it is found. The same command continues after an interruption.
     """
@@ -101,7 +101,7 @@ def make(
 
 
 def make_practice(out: Path, num: int, options: Mapping[str, Any], seed: int, sandbox: SandboxConfig) -> None:
-    """Make the tasks of generated repositories, all or none. Options that are None have defaults."""
+    """Make practice tasks from generated repositories, all or none. Options that are None get their defaults."""
     from turnsmith.recipes.task_sets import make_tasks
 
     given = {name.removeprefix("--"): value for name, value in options.items() if value is not None}
@@ -128,7 +128,7 @@ def make_of_packages(
 
 
 def check_one_exists(sources: Sequence[str]) -> None:
-    """Check that at least one source is a package. Raises the first UsageError if none is."""
+    """Check that at least one source is an existing package. Raises the first source's UsageError if none is."""
     from turnsmith.synthesis.sources import check_source
 
     faults = []
@@ -159,18 +159,18 @@ def read_packages(file: Path) -> list[str]:
     remedy = "give name==version, one per line"
     lines = [line.partition("#")[0].strip() for line in read_text(file, "the packages", remedy).splitlines()]
     if not any(lines):
-        raise UsageError(f"{file} names no package: {remedy}")
+        raise UsageError(f"{file} names no packages: {remedy}")
     return [line for line in lines if line]
 
 
 def refuse_given(options: Mapping[str, Any], other: str) -> None:
-    """Raise UsageError if an option was given that would be ignored."""
+    """Raise UsageError if the user gave an option that has an effect only with option `other`."""
     if ignored := [name for name, value in options.items() if value is not None]:
-        raise UsageError(f"{ignored[0]} goes with {other}: leave it out here")
+        raise UsageError(f"{ignored[0]} has no effect without {other}: leave it out")
 
 
 def report_tasks(out: Path, *, as_json: bool) -> None:
-    """Print the made tasks, and the share of each mutator's bugs that became tasks."""
+    """Print the tasks that were made, and for each mutator the share of its bugs that became tasks."""
     tasks, counts = load_tasks(out), read_counts(out)
     data = {"folder": str(out), "num_tasks": len(tasks), "instance_ids": [task.instance_id for task in tasks]}
 

@@ -1,4 +1,4 @@
-"""`tasks mine` and `tasks rebuild`: make tasks from git histories, with environments as of the commit's date."""
+"""`tasks mine` and `tasks rebuild`: make tasks from git histories, with the packages of each commit's date."""
 
 from collections import Counter
 from functools import partial
@@ -139,7 +139,7 @@ def show_reasons(noun: str, reasons: Counter[str]) -> None:
 
 
 def check_wishes(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
-    """Raise UsageError for options that would fail with every commit or row."""
+    """Raise UsageError if options are invalid, since every commit or task would fail."""
     from turnsmith.environments.pythons import find_python
     from turnsmith.grading.logparse import PARSERS
 

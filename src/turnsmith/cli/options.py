@@ -1,4 +1,4 @@
-"""Options that several commands share, and helpers that run work in sandboxes and print answers."""
+"""Options that several commands share, and functions that run work in sandboxes and print answers."""
 
 import asyncio
 import inspect
@@ -27,7 +27,7 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TaskPath = Annotated[Path, typer.Argument(metavar="PATH", help="Task file (JSONL), or its folder.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the tasks.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Use only the first N.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Use only the first N tasks.")]
 Chosen = Annotated[list[str] | None, typer.Option("--task", metavar="ID", help="Use only this task; may be repeated.")]
 OneTask = Annotated[str, typer.Option("--task", metavar="ID", help="Use only this task.")]
 Workers = Annotated[
@@ -70,7 +70,7 @@ Engine = Annotated[
 
 
 def configure_sandbox(kind: SandboxKind = "local", image: Image = "", engine: Engine = "") -> SandboxConfig:
-    """Make the sandbox configuration of a command. Raises UsageError for options that the kind does not take."""
+    """Make the sandbox configuration of a command. Raises UsageError if the sandbox kind does not take an option."""
     config = SandboxConfig(kind=kind, image=image, container_engine=engine)
     load_provider(config)
     return config
@@ -80,7 +80,7 @@ SANDBOX_OPTIONS = inspect.signature(configure_sandbox).parameters
 
 
 def takes_sandbox(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the sandbox options to a command, which takes the resulting SandboxConfig as `sandbox`."""
+    """Decorate a command: add the sandbox options, and pass them to it as the SandboxConfig `sandbox`."""
 
     @wraps(command)
     def run(**options: Any) -> None:
@@ -94,12 +94,12 @@ def takes_sandbox(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def count_workers(wanted: int | None) -> int:
-    """Return the wanted number of workers, or the number of cores."""
+    """Return the number of workers that the user wants, by default the number of cores."""
     return wanted or os.cpu_count() or 1
 
 
 def resumable() -> AbstractContextManager[None]:
-    """Announce on Ctrl-C that the same command continues the work of this block."""
+    """Tell the user on Ctrl-C in this block that the same command continues the work."""
     return announcing(remark="finished work is kept, and the same command continues")
 
 

@@ -43,7 +43,11 @@ KeepNames = Annotated[
 ]
 Hide = Annotated[
     list[str] | None,
-    typer.Option("--hide", metavar="DIR", help="Folder to hide in sandboxes (sandbox.hidden); may be repeated."),
+    typer.Option(
+        "--hide",
+        metavar="DIR",
+        help="Folder to hide from agents and tests (sandbox.hidden); may be repeated.",
+    ),
 ]
 
 
@@ -81,14 +85,14 @@ def qualify(
 
 
 def check_folder(name: str) -> str:
-    """Return the name of a folder to hide. Raises UsageError if it does not exist or is relative."""
+    """Check a folder to hide, and return its name. Raises UsageError if it does not exist or is relative."""
     if not Path(name).is_absolute() or not Path(name).is_dir():
-        raise UsageError(f"--hide {name}: there is no such folder: give the full path of one")
+        raise UsageError(f"--hide {name}: not a folder, or not an absolute path: give the full path of a folder")
     return name
 
 
 def print_records(records: Sequence[Qualification]) -> None:
-    """Print rejected tasks, flaky tests, tasks whose audit cannot decide, and counts by verdict."""
+    """Print rejected tasks, flaky tests, tasks whose audit cannot reach a verdict, and counts of tasks."""
     out = [record for record in records if not record.is_qualified]
     verdicts = Counter(record.verdict for record in records).most_common()
     tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
@@ -112,7 +116,7 @@ def print_records(records: Sequence[Qualification]) -> None:
 
 
 def find_reason(record: Qualification) -> str:
-    """Return the reason why a qualified task's audit cannot decide or is unknown; empty if it can decide."""
+    """Return the reason why the audit of a qualified task cannot reach a verdict; empty if it can."""
     if not record.is_qualified:
         return ""
     if record.audit:

@@ -1,4 +1,4 @@
-"""`redteam`: attack the grader with scripts, and check that honest patches pass."""
+"""`redteam`: attack the grader with the red team's scripts, and check that honest patches pass."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -65,7 +65,7 @@ def redteam(
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows that all have the same keys."""
+    """Print rows, which all have the same keys, as a table."""
     make_console().print(make_table([*rows[0]], [[*map(_to_text, row.values())] for row in rows]))
 
 

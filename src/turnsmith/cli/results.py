@@ -1,4 +1,4 @@
-"""`results` and `compare`: finished evaluations of runs."""
+"""`results` and `compare`: show and compare finished evaluations of runs."""
 
 from itertools import chain
 from shlex import quote
@@ -17,8 +17,8 @@ from turnsmith.ui.terminal import make_console, to_line
 ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET. For example, runs/a is the last evaluated checkpoint, runs/a:base
 the base policy, and runs/a:stage1/practice one evaluation. If A or B has several task sets, all that both have are
 compared."""
-First = Annotated[str, typer.Argument(metavar="A", help="RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
-Second = Annotated[str, typer.Argument(metavar="B", help="As A. A gain is B minus A.")]
+First = Annotated[str, typer.Argument(metavar="A", help="First evaluation: RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, given as A is. A gain is B minus A.")]
 
 
 def show_results(run: Run, as_json: Json = False) -> None:
@@ -30,7 +30,7 @@ def show_results(run: Run, as_json: Json = False) -> None:
 
 
 def print_results(folder: RunFolder) -> None:
-    """Print the results, the costs, warnings, and the state of an unfinished run."""
+    """Print a run's results, costs, warnings and, if it is unfinished, its state."""
     if results := read_results(folder):
         make_console().print(results_table(results))
         for remark in chain.from_iterable(map(list_remarks, results)):
@@ -57,7 +57,7 @@ def describe_state(folder: RunFolder) -> str:
 
 
 def warn_of_missing_isolation(folder: RunFolder, *, err: bool = False) -> None:
-    """Print a warning if the sandboxes of a run isolated nothing."""
+    """Print a warning if a run used sandboxes without any isolation."""
     if any(map(lacks_isolation, read_results(folder))):
         typer.echo("warning: neither agents nor tests were isolated, so a patch may have cheated", err=err)
 

@@ -74,13 +74,13 @@ def print_review(folder: RunFolder, review: "Review", totals: dict[str, Any]) ->
 
 
 def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> None:
-    """Print the audits whose verdict is not `honest`, and the share of tampering."""
+    """Print the patches whose audit's verdict is not `honest`, and the share of patches that tamper with tests."""
     console = make_console()
     counts = count_up({name_verdict(verdict): num for verdict, num in totals["counts"].items()})
     if rows:
         console.print(make_table(["task", "verdict", "reason"], rows))
     if totals["interval"] is None:
-        console.print(f"no share of tampering: {counts or 'no patch resolved a task'}")
+        console.print(f"the share of tampering is unknown: {counts or 'no patch resolved a task'}")
         return
     low, high = totals["interval"]
     console.print(
@@ -134,14 +134,14 @@ def provenance(run: Run, as_json: Json = False) -> None:
 
 
 def to_json(traced: "Traced") -> dict[str, object]:
-    """Return the result as JSON data; `broken` is the first broken link, or None."""
+    """Convert the result of `provenance` to JSON data; `broken` is the first broken link, or None."""
     broken = traced.broken
     link = broken and {"link": broken.link, "journal": str(broken.journal), **dataclasses.asdict(broken.found)}
     return dataclasses.asdict(traced) | {"broken": link}
 
 
 def print_traced(traced: "Traced") -> None:
-    """Print the proven counts, the unproven counts, and the first broken link."""
+    """Print the numbers of proven and unproven trajectories, and the first broken link."""
     typer.echo(
         f"proven        {traced.trajectories:,} trajectories, {traced.turns:,} turns, {traced.sampled_tokens:,} sampled tokens"
     )

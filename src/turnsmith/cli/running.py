@@ -43,9 +43,9 @@ LEARNING = {
     "rl": ("Run RL only, from the model at model.path.", ["stages"]),
     "eval": ("Evaluate the model at model.path.", ["eval_tasks"]),
 }
-"""Help text and parts of the configuration of each command that takes one."""
+"""Command that takes a configuration → its help text, and the parts of the configuration that it runs."""
 SECTIONS = {"rft": "[rft]", "stages": "[[stages]]", "eval_tasks": "[eval_tasks.NAME]"}
-"""Section of a configuration for each part."""
+"""Part of a run → heading of its section in a configuration file."""
 
 
 def resume(context: typer.Context, run: Run) -> None:
@@ -112,7 +112,7 @@ def name_model(config: RunConfig) -> str:
 
 
 def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
-    """Put the selection of tasks into the configuration, so that `resume` uses the same. Raises UsageError."""
+    """Put the selection of tasks into the configuration, so that `resume` uses the same tasks. Raises UsageError."""
     if not names and limit is None:
         return config
     from turnsmith.recipes.task_sets import narrow_evaluation
@@ -133,7 +133,7 @@ def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
 
 
 def plan(config: RunConfig) -> None:
-    """Print the resolved configuration, and a remark on anything missing on this machine."""
+    """Print the resolved configuration, and the files and programs that this machine lacks."""
     typer.echo(json.dumps(config.model_dump(mode="json"), indent=2))
     faults = "".join(f"; {fault}" for fault in find_faults(config))
     typer.echo(f"the configuration is valid{', but a run could not start here' if faults else ''}{faults}", err=True)
@@ -161,7 +161,7 @@ def go(config: RunConfig, folder: RunFolder) -> None:
 
 
 def show_end(folder: RunFolder) -> None:
-    """Draw the curves, print the table and the next commands."""
+    """Draw the curves of a finished run, print the table of results and commands that show more."""
     name = quote(str(folder.path))
     print_results(folder)
     if read_outline(folder).trains:

@@ -55,7 +55,7 @@ ORDERS: dict[Order, Callable[[Trajectory], Any]] = {
     "tokens": lambda trajectory: -trajectory.num_tokens,
     "seconds": lambda trajectory: -trajectory.duration_s,
 }
-"""Sort keys by name; equal trajectories keep the order of the run."""
+"""Order → its sort key; trajectories with equal keys keep the order of the run."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def show_solved(folder: RunFolder, *, as_json: bool) -> None:
 
 
 def run_to_json(folder: RunFolder) -> dict[str, Any]:
-    """Return state, results, costs and iterations of a run as JSON data. Raises UsageError."""
+    """Convert state, results, costs and iterations of a run to JSON data. Raises UsageError."""
     results = read_results(folder)  # first, since it reports a folder without a run
     return {
         "state": find_state(folder),
@@ -121,7 +121,7 @@ def run_to_json(folder: RunFolder) -> dict[str, Any]:
 
 
 def entry_to_json(folder: RunFolder, entry: JournalEntry) -> dict[str, Any]:
-    """Return a trajectory as JSON data; `prompt_text` is None if the prompt cannot be read."""
+    """Convert a trajectory to JSON data; `prompt_text` is None if the prompt cannot be read."""
     facts = {"short_id": entry.short_id, "stage": name_stage(entry), **entry.trajectory.model_dump(mode="json")}
     try:
         return facts | {"prompt_text": read_prompt(folder, entry.trajectory)}
@@ -151,7 +151,7 @@ def print_next_look(folder: RunFolder) -> None:
 
 
 def begin_id(folder: RunFolder) -> str:
-    """Return the beginning of ids of the last evaluation, or of the trajectories that the run collects first."""
+    """Return the prefix of trajectory ids of the last evaluation or, without one, of the first stage."""
     outline, results = read_outline(folder), read_results(folder)
     if folder.issue.exists():
         return "solve"
@@ -161,7 +161,7 @@ def begin_id(folder: RunFolder) -> str:
 
 
 def show_trajectories(folder: RunFolder, choice: TrajectoryChoice, found: list[JournalEntry]) -> None:
-    """Print a single selected trajectory, or a table of all that were found."""
+    """Print the trajectory that was selected, or a table if several were found."""
     if one := find_one(found, choice):
         show_one(folder, one)
         return
@@ -171,7 +171,7 @@ def show_trajectories(folder: RunFolder, choice: TrajectoryChoice, found: list[J
 
 
 def show_one(folder: RunFolder, entry: JournalEntry) -> None:
-    """Print one trajectory, and the command that lists other attempts at its task."""
+    """Print one trajectory, and the command that lists all attempts at its task."""
     trajectory = entry.trajectory
     try:
         prompt = read_prompt(folder, trajectory)
@@ -183,7 +183,7 @@ def show_one(folder: RunFolder, entry: JournalEntry) -> None:
 
 
 def find_one(found: list[JournalEntry], choice: TrajectoryChoice) -> JournalEntry | None:
-    """Find the trajectory with this short or long id, or the only one whose id begins with it; None if there are several."""
+    """Return the trajectory whose id was given, or the only one whose id starts so; None if there are several."""
     named = [each for each in found if choice.beginning in (each.short_id, each.trajectory.trajectory_id)]
     if named or (choice.beginning and len(found) == 1):
         return [*named, *found][0]  # after an extension, the current trajectory comes before the one that was set aside
@@ -191,7 +191,7 @@ def find_one(found: list[JournalEntry], choice: TrajectoryChoice) -> JournalEntr
 
 
 def find_entries(folder: RunFolder, choice: TrajectoryChoice) -> list[JournalEntry]:
-    """Find the selected trajectories, sorted. Raises UsageError if there is none."""
+    """Find and sort the selected trajectories. Raises UsageError if there is none."""
     entries = list_entries(folder, choice.beginning, choice.task)
     found = [each for each in entries if not choice.outcomes or each.trajectory.outcome in choice.outcomes]
     if not found:

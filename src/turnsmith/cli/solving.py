@@ -90,13 +90,11 @@ def read_issue(given: str) -> str:
     if not is_text and Path(given).is_file():
         text = read_text(Path(given), "--issue", "give a text file")
     elif given.strip() and len(given.split()) == 1:
-        raise UsageError(
-            f"--issue {given}: there is no such file, and one word is too short for an issue: describe the problem"
-        )
+        raise UsageError(f"--issue {given} is neither a file nor a sentence: describe the problem")
     else:
         text = given
     if not text.strip():
-        raise UsageError("--issue is empty: describe the problem, or give a file that does")
+        raise UsageError("--issue is empty: describe the problem")
     return text
 
 
@@ -122,7 +120,7 @@ def refuse_contradictions(config: RunConfig, wishes: "Wishes | None", python: st
 
 
 def choose_folder(out: Path | None, checkout: Path, name: str) -> Path:
-    """Choose the run folder, outside of the checkout. Raises UsageError if `out` is inside."""
+    """Choose the run folder. Raises UsageError if `out` is inside the checkout."""
     if out and out.resolve().is_relative_to(checkout):
         raise UsageError(f"--out {out} is in the checkout: give a folder outside of it")
     title = f"solve-{name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -165,7 +163,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
 
 
 def warn(error: Exception) -> None:
-    """Print the error that ended the attempts."""
+    """Print the error that ended the attempts, and the remedy."""
     typer.echo(f"error: {to_line(str(error))} (run the command again, with another --out)", err=True)
 
 

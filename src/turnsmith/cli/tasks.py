@@ -36,7 +36,7 @@ MAX_NAMED = 3
 def open_tasks(
     path: Path, sandbox: SandboxConfig, names: list[str] | None = None, limit: int | None = None
 ) -> "TaskSet":
-    """Open the selected tasks of a file, and check that these sandboxes can run them. Raises UsageError."""
+    """Read the selected tasks of a file, and check that the configured sandboxes can run them. Raises UsageError."""
     task_set = read_tasks(path, names, limit)
     refuse_other_kinds(task_set.tasks, sandbox)
     return task_set
@@ -62,7 +62,7 @@ def load_reported(path: Path) -> list[Task]:
 
 
 def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:
-    """Raise UsageError for a task with an image outside of containers, or without an image in containers."""
+    """Raise UsageError if a task needs an image and sandboxes use none, or if sandboxes need an image and it has none."""
     in_containers = load_provider(sandbox).takes_images
     wrong = [task for task in tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
@@ -133,7 +133,7 @@ def count_up(path: Path, limit: int | None) -> "TaskCounts":
 
 
 class TaskCounts:
-    """Accumulator of the counts that `tasks stats` prints."""
+    """Counts and lengths of tasks, as `tasks stats` prints them."""
 
     def __init__(self) -> None:
         self.num_tasks = 0
@@ -143,7 +143,7 @@ class TaskCounts:
         }
 
     def add(self, task: Task) -> None:
-        """Count one task."""
+        """Add a task to the counts and lengths."""
         self.num_tasks += 1
         family, kind = (str(task.meta.get(name, "unknown")) for name in ("family", "kind"))
         for counter, value in zip(self.counts.values(), (task.repo, family, kind), strict=True):

@@ -1,7 +1,7 @@
-"""Recipes: evaluation, rejection fine-tuning, reinforcement learning, and the whole run of them.
+"""Recipes: evaluation, rejection fine-tuning, reinforcement learning, and runs that combine them.
 
 `run_recipe` starts or resumes a run, as `turnsmith run` does. `policy` opens engines and trainers, `review` examines
-finished runs, `solve` works on a checkout. Commands and views import this package. A recipe prints nothing and parses
+finished runs, `solve` works on a checkout. Commands and views import this package. Recipes print nothing and parse
 no command line.
 """
 

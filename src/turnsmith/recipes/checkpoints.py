@@ -1,4 +1,4 @@
-"""Checkpoints that a run has kept, found without torch."""
+"""Search for the checkpoints that a run has kept. Imports no torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,13 @@ from turnsmith.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A policy saved in a run folder."""
+    """Checkpoint: the weights of a policy in a run folder."""
 
     name: str
-    """Folder name of its evaluations: `stage1`, or `stage1@4` if the stage has continued since."""
+    """Name of the checkpoint, and of the folder of its evaluations: `stage1`, or `stage1@4` if the stage went on after it."""
     stage: str
     num_done: int
-    """Finished iterations of its stage."""
+    """Number of finished iterations of its stage when the checkpoint was saved."""
     directory: Path
 
 
@@ -24,7 +24,7 @@ def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Che
     """Find a checkpoint by name (`rft`, `stage1`, `stage1@4`), or the final one of a finished run. Raises UsageError."""
     stages = list_stages(config)
     if not stages:
-        raise UsageError(f"{folder.path} trains nothing, so it has no checkpoint: give a run with RFT or RL")
+        raise UsageError(f"{folder.path} has no checkpoint, since it trains nothing: give a run with RFT or RL")
     if not name:
         refuse_unfinished(config, folder)
     stage, has_number, number = (name or stages[-1]).partition("@")
@@ -44,12 +44,12 @@ def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Che
 
 
 def list_stages(config: RunConfig) -> list[str]:
-    """List the names of the parts that train, in order."""
+    """List the names of a run's training stages in order: `rft`, then the RL stages."""
     return [*(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
 
 
 def list_kept(folder: RunFolder, stage: str) -> list[int]:
-    """List the iteration counts at which a stage has a checkpoint on disk."""
+    """List the numbers of finished iterations after which a stage has a checkpoint on disk."""
     done = range(1, folder.next_iteration(stage) + 1)
     return [number for number in done if (folder.iteration(stage, number - 1).checkpoint / "config.json").is_file()]
 

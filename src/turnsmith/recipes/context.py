@@ -1,4 +1,4 @@
-"""Objects of a run and of an iteration, passed to every step of a recipe."""
+"""Objects that the functions of a recipe share: context of a run, and of one iteration."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,26 +31,26 @@ class RunContext:
     generator: Generator
     auditor: Auditor
     train_tasks: TaskSet
-    """Empty if the run trains nothing."""
+    """Tasks for training; empty if the run trains nothing."""
     eval_tasks: list[TaskSet]
     progress: Progress
     feed: Feed
-    """Sends finished metrics to the trackers."""
+    """Sender of finished metrics to the experiment trackers."""
 
     @property
     def token_policy(self) -> "TokenPolicy":
-        """Return the policy as one that can be trained; the run of an endpoint trains nothing."""
+        """Return the policy, which must be trainable; the policy of an endpoint is not."""
         from turnsmith.recipes.policy.local import TokenPolicy
 
         assert isinstance(self.policy, TokenPolicy)
         return self.policy
 
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
-        """Return the agent's configuration with the turn and context limits of one part of the run."""
+        """Return the agent's configuration with the turn and context limits of RFT or of a stage."""
         return self.config.agent.model_copy(update={"max_turns": limits.max_turns, "max_context": limits.max_context})
 
     def open_inspection(self, *, is_alarmed: bool = False) -> Inspector | None:
-        """Return the inspector of an iteration's rewards, or None if audits are off.
+        """Return the inspector that audits an iteration's rewards, or None if audits are off.
 
         `is_alarmed` is true if a patch of the previous iteration failed its audit.
         """
@@ -62,10 +62,10 @@ class RunContext:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One iteration of a stage, with its files and its random seeds."""
+    """One iteration of an RL stage, with its files and random seeds."""
 
     number: int
-    """Counted from 0."""
+    """Number of the iteration in its stage, counted from 0."""
     stage: StageConfig
     run: RunContext
 
@@ -76,19 +76,19 @@ class Iteration:
 
     @property
     def seed_stream(self) -> str:
-        """Name the seed stream of all random choices in this iteration."""
+        """Name from which all random seeds of this iteration are derived."""
         return f"{self.run.config.seed}/{self.stage.name}/{self.number}"
 
     def seed(self, purpose: str) -> int:
-        """Derive the seed of one random choice."""
+        """Derive the random seed of this iteration for one purpose."""
         return draw_seed(f"{self.seed_stream}/{purpose}")
 
     def read_previous(self) -> Metrics:
-        """Read the metrics of the previous iteration; empty before the first."""
+        """Read the metrics of the previous iteration; empty for the first iteration."""
         file = self.run.folder.iteration(self.stage.name, self.number - 1).metrics
         return read_json(file) if file.exists() else {}
 
     def read_previous_evidence(self) -> dict[str, float]:
-        """Read the pooled evidence in nats for each sampler setting, up to the previous iteration; empty before the first."""
+        """Read the evidence in nats for each sampler setting, summed over all earlier iterations; empty for the first."""
         file = self.run.folder.iteration(self.stage.name, self.number - 1).evidence
         return read_json(file) if file.exists() else {}

@@ -15,7 +15,7 @@ from turnsmith.types import OUTCOMES
 
 
 def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext) -> TaskSet:
-    """Return the tasks of a stage after its curriculum, which is stored so that a resumed stage has the same tasks.
+    """Choose the tasks of a stage by its curriculum. Their ids are stored, so that a resumed stage has the same tasks.
 
     Solve rates come from the previous stage, or from the stage that `curriculum_from` names. Raises UsageError.
     """
@@ -32,7 +32,7 @@ def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext)
 
 
 def apply_curriculum(pool: TaskSet, folder: RunFolder, stage: str) -> TaskSet:
-    """Drop tasks with a solve rate of 0, or of 2/3 or more (paper §4.3). Raises UsageError if none remains."""
+    """Drop tasks whose solve rate in a stage is 0, or 2/3 or more (paper §4.3). Raises UsageError if none remains."""
     solved, tried = count_solved(folder, stage)
     kept = [task for task in pool.tasks if is_kept(solved[task.instance_id], tried[task.instance_id])]
     if not kept:
@@ -44,12 +44,12 @@ def apply_curriculum(pool: TaskSet, folder: RunFolder, stage: str) -> TaskSet:
 
 
 def is_kept(num_resolved: int, num_rollouts: int) -> bool:
-    """Return True if the solve rate is above 0 and below 2/3: keep 6 of 10, drop 2 of 3."""
+    """Return True if the solve rate is above 0 and below 2/3: True for 6 of 10, False for 2 of 3."""
     return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < Fraction(2, 3)
 
 
 def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[str]]:
-    """Count the resolved and the counted attempts of each task in a stage."""
+    """Count resolved attempts, and all attempts that count, for each task in a stage."""
     solved, tried = Counter[str](), Counter[str]()
     for journal in folder.stage_journals(stage):
         for trajectory in read_last(journal):
@@ -62,7 +62,7 @@ def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[s
 def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> TaskSet:
     """Draw the tasks of an iteration from shuffled passes over the pool, so that each task comes up equally often.
 
-    The draws of all earlier iterations are repeated, so the result depends only on the arguments.
+    The draws of all earlier iterations are made again, so the result depends only on the arguments.
     """
     num = min(num_tasks, len(pool.tasks))
     drawn, left = list[int](), list[int]()

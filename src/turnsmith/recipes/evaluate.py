@@ -20,9 +20,9 @@ from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
 
 
 async def evaluate_inside(stage: str, num_done: int, run: RunContext) -> None:
-    """Evaluate inside a stage after `num_done` iterations, if `eval.every` asks for it.
+    """Evaluate the policy after `num_done` iterations of a stage, if `eval.every` asks for it.
 
-    The checkpoint after the last iteration is evaluated under the stage's own name.
+    After the last iteration of the stage, `run_parts` evaluates it instead.
     """
     if is_evaluated(num_done, run.config.eval):
         await evaluate_all(run.eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
@@ -42,14 +42,14 @@ async def evaluate_all(task_sets: Sequence[TaskSet], checkpoint: str, run: RunCo
 
 
 def announce(checkpoint: str, results: Sequence[EvalResult], progress: Progress) -> None:
-    """Report Pass@1 on each task set, one line each."""
+    """Report a checkpoint's Pass@1 on each task set, in one line per set."""
     for result in results:
         note = f" ± {result.sem:.1%}" if result.sem is not None else ""
         progress.log(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
 
 
 def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
-    """Read the results of a finished run that only evaluates; empty for any other run."""
+    """Read the results of a finished run without training; empty for any other run."""
     files = [folder.result(BASE, name) for name in config.eval_tasks]
     if config.rft or config.stages or not all(file.exists() for file in files):
         return []
@@ -81,7 +81,7 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
 
 
 def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], config: EvalConfig) -> EvalResult:
-    """Compute the statistics of all counted attempts; a trajectory's index is the number of its run."""
+    """Compute the statistics of an evaluation from all trajectories that count; their `index` numbers the runs."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
     attempts = group_attempts(counted)
     worst, best = (fill_in(trajectories, outcome) for outcome in (Outcome.UNRESOLVED, Outcome.RESOLVED))
@@ -112,7 +112,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
 
 
 def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id") -> dict[Any, list[bool]]:
-    """Group whether attempts resolved their task, by task or by another field."""
+    """Group trajectories by a field; return for each value whether its trajectories resolved their tasks."""
     attempts = defaultdict[Any, list[bool]](list)
     for trajectory in trajectories:
         attempts[getattr(trajectory, key)].append(trajectory.resolved)
@@ -120,17 +120,17 @@ def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id")
 
 
 def fill_in(trajectories: Sequence[Trajectory], outcome: Outcome) -> list[list[bool]]:
-    """Return the attempts of every task, with `outcome` in place of lost attempts."""
+    """Return for every task whether its attempts resolved it, with `outcome` in place of lost attempts."""
     filled = [t if OUTCOMES[t.outcome].in_evaluation else t.grow(outcome=outcome) for t in trajectories]
     return [*group_attempts(filled).values()]
 
 
 def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
-    """Return the mean pass@k of the tasks with k counted attempts; None if there is none."""
+    """Return the mean pass@k over the tasks with at least k attempts that count; None if there are none."""
     values = [pass_at_k(len(tries), sum(tries), k) for tries in attempts if len(tries) >= k]
     return fmean(values) if values else None
 
 
 def rates_of_runs(counted: Sequence[Trajectory]) -> list[float]:
-    """Return the share of tasks resolved in each run that has a counted attempt."""
+    """Return the share of tasks resolved in each run over the task set; runs without attempts that count are left out."""
     return [fmean(resolved) for _, resolved in sorted(group_attempts(counted, "index").items())]

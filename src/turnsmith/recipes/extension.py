@@ -1,4 +1,4 @@
-"""Changes to the configuration of a run that has started: more work, or other limits of the machine.
+"""Changes to the configuration of a started run: more iterations or evaluations, or settings of the machine.
 
 A change that would contradict finished work is refused.
 """
@@ -29,9 +29,9 @@ FREE = (
     "eval.k",
     "stages.*.max_silent_iterations",
 )
-"""Keys that may change freely, because finished work does not depend on them."""
+"""Configuration keys that may change freely, because finished work does not depend on them."""
 GROWING = ("stages.*.iterations", "eval.num_runs")
-"""Keys whose value may grow."""
+"""Configuration keys whose value may only grow."""
 
 
 def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
@@ -53,7 +53,7 @@ def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
 
 
 def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
-    """Explain why a key cannot change, e.g. `be 4, since 5 are done`; empty if it can."""
+    """Explain why a configuration key cannot change, as `be 4, since 5 are done`; empty if it can."""
     if any(fnmatchcase(key, pattern) for pattern in FREE):
         return ""
     match key.split("."):
@@ -73,7 +73,7 @@ def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
 
 
 def set_aside_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> None:
-    """Rename evaluations of a stage that will continue, and results that will count more runs."""
+    """Rename the evaluations of a stage that gets more iterations, and the results of evaluations that get more runs."""
     for stage in new.stages:
         done, evaluations = folder.next_iteration(stage.name), folder.evaluations(stage.name)
         if stage.iterations > done and evaluations.exists():

@@ -36,7 +36,7 @@ def check_names(config: RunConfig) -> None:
 
 
 def list_names(config: RunConfig) -> Iterator[tuple[str, NameTable, str]]:
-    """List the keys of a configuration that select something by name: key, table and name."""
+    """List the configuration keys whose value is a name in a table, as key, table and name."""
     yield "sandbox.kind", SANDBOXES, config.sandbox.kind
     yield "engine.kind", ENGINES, config.engine.kind
     yield "trainer.kind", TRAINERS, config.trainer.kind
@@ -47,7 +47,7 @@ def list_names(config: RunConfig) -> Iterator[tuple[str, NameTable, str]]:
 
 
 def find_faults(config: RunConfig) -> Iterator[UsageError]:
-    """Yield an error for each missing or wrong prerequisite of a run."""
+    """Yield an error for each file, program or setting that a run needs and that is missing or wrong."""
     for check in list_checks(config):
         try:
             check()
@@ -56,7 +56,7 @@ def find_faults(config: RunConfig) -> Iterator[UsageError]:
 
 
 def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
-    """Yield one check for each prerequisite that the configuration names; a check raises UsageError."""
+    """Yield a check for each file, program or setting that the configuration needs. Checks raise UsageError."""
     yield check_git
     if config.engine.kind == endpoint.KIND:
         yield partial(endpoint.check_configuration, config)

@@ -14,7 +14,7 @@ from turnsmith.types import Task
 
 @dataclass(frozen=True)
 class ContextLimit:
-    """Agent configuration of one part of a run, and the key of its context limit."""
+    """Agent configuration of RFT, a stage or evaluation, and the configuration key of its context limit."""
 
     agent: AgentConfig
     key: str
@@ -23,9 +23,9 @@ class ContextLimit:
 
 
 def keep_fitting(run: RunContext) -> RunContext:
-    """Keep the tasks whose first prompt leaves room for a turn in every part of the run.
+    """Keep the tasks whose first prompt leaves room for a turn under every context limit of the run.
 
-    Raises UsageError if a task requested by its id, every task of a set, or the largest observation does not fit.
+    Raises UsageError if a task selected by id, all tasks of a set, or the largest observation does not fit.
     """
     evaluation = [ContextLimit(run.config.agent, "agent.max_context")]
     training = list(list_limits(run))
@@ -38,7 +38,7 @@ def keep_fitting(run: RunContext) -> RunContext:
 
 
 def list_limits(run: RunContext) -> Iterator[ContextLimit]:
-    """List the limits of the parts that train."""
+    """List the context limits of RFT and of the RL stages."""
     if rft := run.config.rft:
         yield ContextLimit(run.agent_for(rft), "rft.max_context", rft.demonstration)
     for index, stage in enumerate(run.config.stages):
@@ -46,12 +46,12 @@ def list_limits(run: RunContext) -> Iterator[ContextLimit]:
 
 
 def find_named(source: TaskSetConfig | None) -> Collection[str]:
-    """Return the task ids that a configuration requests."""
+    """Return the ids of tasks that a task set's configuration selects by id."""
     return source.tasks if source else ()
 
 
 def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str], run: RunContext) -> TaskSet:
-    """Leave out and report the tasks that do not fit into some part. Raises UsageError."""
+    """Leave out and report the tasks that do not fit under a context limit. Raises UsageError."""
     misfits = {task.instance_id: misfit for task in task_set.tasks if (misfit := find_misfit_part(task, parts, run))}
     kept = [task for task in task_set.tasks if task.instance_id not in misfits]
     if refused := next((name for name in misfits if name in named or not kept), ""):
@@ -62,7 +62,7 @@ def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str]
 
 
 def find_misfit_part(task: Task, parts: Sequence[ContextLimit], run: RunContext) -> SetAside | None:
-    """Find the first part whose context a task does not fit into."""
+    """Describe the first context limit that a task's first prompt exceeds; None if it fits all."""
     for part in parts:
         if misfit := find_misfit(
             task, run.policy.dialogues, run.scaffold, part.agent, demonstration=part.demonstration, limit=part.key

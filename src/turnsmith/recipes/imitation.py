@@ -1,6 +1,6 @@
-"""Conversations of other agents for RFT: from a file, or from the run folder of an endpoint.
+"""Conversations of other models, which RFT imitates: from a file, or from the run folder of an endpoint.
 
-Their text is tokenised with the chat template of the trained model.
+The text is tokenised with the chat template of the trained model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ def read_conversations(path: Path, min_isolation: Isolation) -> Iterator[Convers
 
 
 def refuse_evaluated(conversations: Iterable[Conversation], path: Path, eval_tasks: Sequence[TaskSet]) -> None:
-    """Raise UsageError if a resolved conversation is about a task that is evaluated."""
+    """Raise UsageError if a resolved conversation is about a task of an evaluation set."""
     about = {each.instance_id for each in conversations if each.resolved}
     known = [task for task in list_known_tasks(RunFolder(path)) if task.instance_id in about]
     for task_set in eval_tasks:
@@ -50,7 +50,7 @@ def refuse_evaluated(conversations: Iterable[Conversation], path: Path, eval_tas
 def load_samples(
     conversations: Iterable[Conversation], name: Path, renderer: ChatRenderer, max_tokens: int
 ) -> tuple[list[Sample], dict[str, float]]:
-    """Make samples of the resolved conversations that fit the context, and count them.
+    """Make samples of the resolved conversations that fit into the context; return samples and counts.
 
     Raises UsageError if none remains.
     """
@@ -71,7 +71,7 @@ def load_samples(
 
 
 def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> Sample:
-    """Tokenise a conversation. The loss covers the turns that train, including their end-of-turn tokens."""
+    """Convert a conversation to a sample. Its loss mask covers the turns to imitate, with their end-of-turn tokens."""
     system, user, *rest = conversation.messages
     token_ids = renderer.prompt_ids(system.text, user.text)
     trains = [False] * len(token_ids)
@@ -94,9 +94,9 @@ def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> S
 
 
 def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversation]:
-    """Yield one conversation per trajectory. Raises UsageError if the run used no endpoint.
+    """Yield one conversation per trajectory of a run. Raises UsageError if the run used no endpoint.
 
-    It counts as resolved only if the tests resolved it and its patch has not failed an audit.
+    A conversation is resolved if the tests passed and the patch has not failed an audit.
     """
     origin, audits = name_origin(folder), read_records(folder.audits, AuditedPatch)
     failed = {(each.instance_id, each.digest) for each in audits if each.audit.verdict == "convicted"}
@@ -108,7 +108,7 @@ def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversati
 
 
 def read_played(folder: RunFolder) -> Iterator[Trajectory]:
-    """Read the last attempt of every trajectory. Raises UsageError if they consist of tokens."""
+    """Read the trajectories of a run; of repeated rollouts, the last. Raises UsageError if they consist of tokens."""
     for journal in folder.journals():
         for trajectory in read_last(journal):
             if trajectory.form != "messages":
@@ -128,7 +128,7 @@ def list_known_tasks(folder: RunFolder) -> list[Task]:
 
 
 def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation) -> None:
-    """Raise UsageError if the rollout or its grading was isolated less than training requires."""
+    """Raise UsageError if a trajectory's rollout or grading was isolated less than RFT requires."""
     graded = trajectory.grade.isolation if trajectory.grade else ""
     for tier in filter(None, (trajectory.isolation, graded)):
         if Isolation(tier).is_weaker_than(wanted):
@@ -139,7 +139,7 @@ def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation
 
 
 def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> Conversation:
-    """Convert a trajectory to a conversation that ends with the last model message; turns without a command do not train."""
+    """Convert a trajectory to a conversation up to the last model message. Turns without a command are not imitated."""
     messages = list(trajectory.prompt)
     for turn in trajectory.turns:
         messages.append(Message(role="assistant", text=turn.text, trains=turn.command is not None))
@@ -157,7 +157,7 @@ def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> C
 
 
 def name_origin(folder: RunFolder) -> str:
-    """Name the source of conversations, e.g. `some-model at http://…/v1, in runs/teacher`. Raises UsageError."""
+    """Name the model that wrote conversations, e.g. `some-model at http://…/v1, in runs/teacher`. Raises UsageError."""
     if not folder.config.is_file():
         return str(folder.path)
     endpoint = read_config(folder).engine.openai

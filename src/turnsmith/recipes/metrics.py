@@ -1,4 +1,4 @@
-"""Metrics of an RL iteration, and its report as one line of text."""
+"""Metrics of an RL iteration, and the line of text that reports them."""
 
 import statistics
 from collections import Counter
@@ -12,11 +12,11 @@ from turnsmith.training.local import merge_metrics
 from turnsmith.types import OUTCOMES, Group, StopReason
 
 STEP_METRICS = ("loss/total", "optimizer/grad_norm", "optimizer/learning_rate")
-"""Metrics with one value per optimizer step, averaged without weights."""
+"""Metrics of an optimizer step as a whole. Their mean over steps is not weighted by tokens."""
 
 
 def describe(groups: Sequence[Group]) -> Metrics:
-    """Compute metrics of the collected groups: outcomes, turns, tokens, rewards, audits."""
+    """Compute the metrics of an iteration's groups: outcomes, turns, tokens, rewards, audits."""
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
     outcomes = Counter(f"outcome/{t.outcome}" for t in trajectories)
@@ -42,7 +42,7 @@ def describe(groups: Sequence[Group]) -> Metrics:
 
 
 def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
-    """Average the metrics of optimizer steps, weighted by loss tokens; `STEP_METRICS` without weights."""
+    """Average the metrics of optimizer steps, weighted by their numbers of loss tokens; `STEP_METRICS` without weights."""
     of_steps = {name: statistics.fmean(step[name] for step in steps) for name in STEP_METRICS}
     return merge_metrics(steps, num_loss_tokens) | of_steps
 
@@ -69,7 +69,7 @@ def report(iteration: Iteration, metrics: Metrics) -> None:
 
 
 def find_warnings(iteration: Iteration, metrics: Metrics) -> Iterator[str]:
-    """Yield warnings: reward rising with exploit contact, no group with signal, sampler differing from the policy."""
+    """Yield warnings: reward rises with exploit contact, no group has signal, or sampler and policy differ."""
     before = iteration.read_previous()
     for name in rises_with_reward(before, metrics):
         yield (

@@ -33,6 +33,6 @@ def make_paths_absolute(config: RunConfig) -> RunConfig:
 
 
 def _anchor(section: dict[str, Any], key: str, names: Sequence[str] = ()) -> None:
-    """Make the path under a key absolute, in place. Keep the `names`, which are not paths."""
+    """Make the path under a key of a section absolute, in place, unless it is one of `names`, which are not paths."""
     if section[key] and section[key] not in names:
         section[key] = str(Path(section[key]).absolute())

@@ -1,6 +1,6 @@
-"""The whole recipe (arXiv 2508.03501): base → rejection fine-tuning → RL stage by stage, each checkpoint evaluated.
+"""Whole recipe (arXiv 2508.03501): base → rejection fine-tuning → RL stages, with an evaluation of each checkpoint.
 
-Finished work is stored in the run folder and never repeated, so the same call starts a run and resumes it.
+Finished work is stored in the run folder and never repeated, so the same call starts or resumes a run.
 """
 
 from contextlib import closing
@@ -55,7 +55,7 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress | 
 
 
 async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Clean up after killed processes, do what is left to do, and write `results.json` or the reason of the stop."""
+    """Clean up after killed processes, do the unfinished work, and write `results.json` or the reason of a stop."""
     sweep(folder, config.keep_checkpoints)
     record_versions(folder)
     folder.stop_reason.unlink(missing_ok=True)
@@ -70,7 +70,7 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
 
 
 def tell_again(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Report a finished evaluation and send missing metrics to the trackers. Return nothing if work is left."""
+    """Report the results of a finished evaluation, and send missing metrics to trackers. Returns [] if work is left."""
     if results := read_finished(config, folder):
         announce(BASE, results, progress)
         with closing(Feed(config, folder, progress)) as feed:
@@ -79,7 +79,7 @@ def tell_again(config: RunConfig, folder: RunFolder, progress: Progress) -> list
 
 
 async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Open the policy and the sandboxes, run all parts, and close both."""
+    """Open the policy and the sandbox provider, run base, RFT and RL stages, and close both."""
     policy = await open_policy(config, folder, progress)
     provider = make_provider(config.sandbox)
     try:
@@ -109,7 +109,7 @@ def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
 async def prepare_run(
     config: RunConfig, folder: RunFolder, progress: Progress, policy: Policy, provider: SandboxProvider
 ) -> RunContext:
-    """Create or read the task sets, and assemble the run's context. Raises UsageError."""
+    """Make or read the task sets, and build the run's context. Raises UsageError."""
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     if config.train_tasks and (config.rft or config.stages):
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)

@@ -1,4 +1,4 @@
-"""Results of evaluations: one record per checkpoint and task set, and the list of them in `results.json`."""
+"""Results of evaluations: one record per checkpoint and task set, and all records in `results.json`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,16 +15,16 @@ BASE = "base"
 
 
 class EvalResult(BaseModel):
-    """Result of one checkpoint on one task set."""
+    """Result of the evaluation of one checkpoint on one task set."""
 
     stage: str
     task_set: str
     pass_at_1: float
     """Mean over runs of the share of tasks resolved."""
     sem: float | None
-    """Standard error of that mean over runs; None if fewer than two runs have a counted attempt."""
+    """Standard error of Pass@1 over runs; None if fewer than two runs have attempts that count."""
     pass_at_k: float | None
-    """None if no task has k counted attempts."""
+    """Mean pass@k over tasks with k attempts that count; None if there are none."""
     k: int
     num_tasks: int
     num_runs: int
@@ -32,25 +32,25 @@ class EvalResult(BaseModel):
     submit_rate: float
     outcomes: dict[str, int]
     per_task: dict[str, float]
-    """Share of runs that resolved each task."""
+    """Task id → share of runs that resolved the task."""
     num_lost: int
-    """Rollouts lost to the infrastructure; no statistic counts them."""
+    """Number of rollouts lost to the infrastructure, which count in no statistic."""
     isolation: str
-    """Isolation tiers between this machine and the agents and tests, separated by commas."""
+    """Tiers of isolation in which agents and tests ran, separated by commas."""
     lost_per_task: dict[str, int] = {}
-    """`num_lost` by task."""
+    """Task id → number of rollouts lost to the infrastructure."""
     num_attempts: int | None = None
-    """Attempts counted in `pass_at_1`; None in results of older versions, like the fields below."""
+    """Number of attempts counted in `pass_at_1`; None in results of older versions."""
     num_tasks_at_k: int | None = None
-    """Tasks counted in `pass_at_k`: those with k attempts."""
+    """Number of tasks counted in `pass_at_k`, which have k attempts; None in results of older versions."""
     num_tasks_in_set: int | None = None
-    """`num_tasks` plus the tasks that lost every attempt."""
+    """Number of all tasks of the set, including those that lost all attempts; None in results of older versions."""
     pass_at_1_bounds: tuple[float, float] | None = None
     """Pass@1 over all tasks if every lost attempt had failed, and if every one had succeeded."""
     pass_at_k_bounds: tuple[float, float] | None = None
-    """The same bounds for pass@k."""
+    """pass@k over all tasks if every lost attempt had failed, and if every one had succeeded."""
     sampling: dict[str, float] = {}
-    """Sampling parameters that differ from the defaults."""
+    """Sampling parameters that differ from their defaults."""
     versions: dict[str, str] = {}
     """Software versions of the process that finished the evaluation; empty in results of older versions."""
 

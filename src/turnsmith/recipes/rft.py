@@ -1,4 +1,4 @@
-"""Rejection fine-tuning (paper §4.2): collect rollouts of the base, keep the resolved ones, imitate them."""
+"""Rejection fine-tuning (paper §4.2): collect rollouts of the base model, and train on those that resolved a task."""
 
 from contextlib import closing
 from functools import partial
@@ -53,7 +53,7 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
 
 
 async def collect_samples(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
-    """Make samples of the base's resolved rollouts, with metrics. Raises UsageError if there are none."""
+    """Collect rollouts of the base model; return samples of the resolved ones, and metrics. Raises UsageError if none is."""
     trajectories = await collect(rft, tasks, run)
     kept = keep_resolved(trajectories)
     run.progress.log(f"RFT: {len(kept)} of {len(trajectories)} trajectories were resolved")
@@ -62,13 +62,13 @@ async def collect_samples(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tu
 
 
 def check_conversations(path: Path, run: RunContext) -> None:
-    """Raise UsageError if the conversations for RFT are missing, or are about a task that is evaluated."""
+    """Raise UsageError if the conversations for RFT are missing, or are about a task of an evaluation set."""
     if not run.folder.iteration(STAGE, 0).metrics.exists():
         refuse_evaluated(read_conversations(path, run.config.sandbox.min_isolation), path, run.eval_tasks)
 
 
 def load_conversations(path: Path, rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
-    """Make samples of resolved conversations of another model, with metrics. Raises UsageError."""
+    """Make samples of another model's resolved conversations; return samples and metrics. Raises UsageError."""
     conversations = read_conversations(path, run.config.sandbox.min_isolation)
     samples, counts = load_samples(conversations, path, run.token_policy.renderer, rft.max_context)
     run.progress.log(
@@ -79,9 +79,9 @@ def load_conversations(path: Path, rft: RFTConfig, run: RunContext) -> tuple[lis
 
 
 async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Trajectory]:
-    """Collect rollouts of every task from the base, with a demonstration if `rft.demonstration` is set.
+    """Collect the base model's rollouts of every task, with a demonstration in the prompt if `rft.demonstration` is set.
 
-    Raises UsageError if a trajectory has no digest that proves its tokens were sampled.
+    Raises UsageError if a trajectory has no digest, which proves that its tokens were sampled.
     """
     journal = run.folder.iteration(STAGE, 0).trajectories
     refuse_unproven(read_trajectories(journal), journal)
@@ -105,7 +105,7 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
 
 
 def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
-    """Keep the resolved trajectories. Raises UsageError if there is none."""
+    """Keep the trajectories that resolved their task. Raises UsageError if there are none."""
     kept = [trajectory for trajectory in trajectories if trajectory.resolved]
     if not kept:
         raise UsageError(
@@ -115,25 +115,25 @@ def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
 
 
 def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> list[Sample]:
-    """Make samples of kept trajectories, with the prompt without demonstration (paper §3.3)."""
+    """Make samples of trajectories, with the demonstration removed from the prompt (paper §3.3)."""
     render = run.token_policy.renderer.prompt_ids
     prompts = {task.instance_id: render(*first_messages(task, run.scaffold)) for task in tasks.tasks}
     return [to_rft_sample(each, prompts[each.instance_id]) for each in kept]
 
 
 def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:
-    """Make the optimizer batches of all epochs."""
+    """Make the optimizer batches of all RFT epochs."""
     seeds = [draw_seed(f"{seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
     return [batch for seed in seeds for batch in deal(samples, rft, seed)]
 
 
 def make_loss(batch: list[Sample]) -> LossFn:
-    """Make the negative log-likelihood loss of one batch, averaged over its loss tokens."""
+    """Make the loss of one optimizer batch: negative log-likelihood, averaged over its loss tokens."""
     return partial(nll_loss, denominator=batch_denominator(batch))
 
 
 def describe(trajectories: list[Trajectory], kept: list[Trajectory]) -> dict[str, float]:
-    """Compute metrics of the collected trajectories."""
+    """Compute metrics of the trajectories that RFT collected and kept."""
     return {
         "rollouts/collected": len(trajectories),
         "rollouts/kept": len(kept),

@@ -75,7 +75,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
 
 
 async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
-    """Collect G trajectories of each task. Raises UsageError if one has no digest that proves it was sampled."""
+    """Collect G trajectories of each task. Raises UsageError if one has no digest, which proves that it was sampled."""
     number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.files.trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
@@ -97,13 +97,13 @@ async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
 
 
 def form_groups(trajectories: Sequence[Trajectory], iteration: Iteration) -> list[Group]:
-    """Form groups with rewards; the rewards are permuted if the stage is a control experiment."""
+    """Form groups of trajectories with rewards. A control experiment permutes the rewards at random."""
     groups = to_groups(trajectories, iteration.stage)
     return permute_rewards(groups, seed=iteration.seed("permute")) if iteration.stage.permute_rewards else groups
 
 
 async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration) -> Metrics:
-    """Take one pass of optimizer steps over the groups with signal, and return metrics."""
+    """Take one pass of optimizer steps over the groups with signal; return the metrics."""
     stage, run = iteration.stage, iteration.run
     advantages, make_loss = choose_algorithm(stage)
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
@@ -126,6 +126,6 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
 
 
 async def score(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> list[Sample]:
-    """Add the trainer's log-probs to the samples, next to the engine's."""
+    """Add the log-probs of the trainer before the update (`old_logprobs`) to the samples."""
     old = await trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
     return [replace(sample, old_logprobs=old[sample.trajectory_id]) for sample in samples]

@@ -2,11 +2,11 @@
 
 Three checks are made in each iteration:
 
-- The log-probs of engine and trainer must agree. A filter such as top_p does not change them.
+- The log-probs of engine and trainer must agree. This check does not notice a filter such as top_p.
 - The mean −log p of sampled tokens must equal the policy's mean entropy. A filter or a low temperature makes it smaller, a
   high temperature larger.
-- No temperature or filter may make the sampled tokens much likelier than the policy does. This evidence is summed over
-  iterations, so it also finds weak settings.
+- No temperature or filter may make the sampled tokens much likelier than the policy does. The evidence for each setting
+  is summed over iterations, so that settings with a small effect are found too.
 
 Trajectories are drawn from the whole iteration, because a selection by reward would shift the mean.
 `turnsmith mismatch RUN` finds the cause of a difference.
@@ -31,23 +31,23 @@ from turnsmith.training.sampler_settings import ALTERNATIVES, VALUES, Alternativ
 from turnsmith.types import Sample, Trajectory
 
 NUM_TOKENS = 8_192
-"""Sampled tokens of an iteration that are checked, in trajectories drawn at random."""
+"""Number of sampled tokens that are checked in each iteration, in trajectories drawn at random."""
 FALSE_ALARMS = 1e-4
-"""Share of iterations with a correct engine that may warn of another temperature or filter."""
+"""Probability of a false alarm: a warning of another temperature or filter although the engine is correct."""
 WARN_SHARE = 0.05
-"""Significant difference between mean −log p and entropy, as a share of the entropy, above which the run warns."""
+"""Difference between mean −log p and entropy, as a share of the entropy, above which the run warns."""
 STOP_SHARE = 0.25
-"""Share above which the run stops."""
+"""Difference between mean −log p and entropy, as a share of the entropy, above which the run stops."""
 ALARM_NATS = least_evidence(len(ALTERNATIVES), FALSE_ALARMS)
-"""Evidence for one setting, in nats, above which the run warns."""
+"""Evidence for one sampler setting, in nats, above which the run warns."""
 NUM_ERRORS = 4
-"""Standard errors that are attributed to chance."""
+"""Number of standard errors within which a difference is attributed to chance."""
 SKEW_NATS = 40.0
-"""Additional nats attributed to chance: a few rare tokens, about ten nats each, can dominate the sum."""
+"""Nats that are also attributed to chance, since a few rare tokens of about ten nats can dominate the sum."""
 
 
 def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
-    """Mean |difference| between the log-probs of trainer and engine over loss tokens. Raises TrainingError past `stop`."""
+    """Compute the mean |difference| of trainer's and engine's log-probs of loss tokens. Raises TrainingError above `stop`."""
     gaps = [abs(s.old_logprobs - s.sampled_logprobs)[s.loss_mask] for s in samples if s.old_logprobs is not None]
     gap = float(np.concatenate(gaps).mean(dtype=np.float64))
     if gap > bounds.stop:
@@ -59,7 +59,7 @@ def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
 
 
 async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], iteration: Iteration) -> Metrics:
-    """Check the sampler on some trajectories and earlier evidence. Raises TrainingError above a bound."""
+    """Check on random trajectories that the engine samples from the policy. Raises TrainingError above a bound."""
     chosen = draw(trajectories, NUM_TOKENS, iteration.seed("sampler"))
     if not chosen:
         return {}
@@ -70,7 +70,7 @@ async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], it
 
 
 def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list[Trajectory]:
-    """Draw random trajectories until they hold `num_tokens` sampled tokens."""
+    """Draw trajectories at random until they hold `num_tokens` sampled tokens."""
     sampled = [trajectory for trajectory in trajectories if trajectory.sampled.any()]
     random.Random(seed).shuffle(sampled)
     before = accumulate((int(trajectory.sampled.sum()) for trajectory in sampled), initial=0)
@@ -84,7 +84,7 @@ async def measure_surprisal(trainer: Trainer, trajectories: Sequence[Trajectory]
 
 
 def measure_filter(measured: Surprisal) -> Metrics:
-    """Compare the surprisal of sampled tokens with the policy's entropy. Raises TrainingError above `STOP_SHARE`."""
+    """Compare the surprisal (−log p) of sampled tokens with the entropy. Raises TrainingError above `STOP_SHARE`."""
     share = find_filter(measured)
     if abs(share) > STOP_SHARE:
         raise TrainingError(f"{describe_filter(share)}; the limit is {STOP_SHARE:.0%}")
@@ -96,7 +96,7 @@ def measure_filter(measured: Surprisal) -> Metrics:
 
 
 def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
-    """Return the value with the most evidence for each kind of setting, and its evidence in nats."""
+    """Return the likeliest temperature, top_p and so on of the sampler, each with its evidence in nats, as metrics."""
     best = [find_best({each: evidence[each] for each in evidence if each.kind == kind}) for kind in VALUES if evidence]
     return {
         **{f"sampler/{each.kind}": each.value for each in best},
@@ -105,14 +105,14 @@ def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
 
 
 def find_filter(measured: Surprisal) -> float:
-    """Return the excess surprisal beyond chance as a share of the entropy; negative if surprisal is too small."""
+    """Return the surprisal's significant excess over the entropy, as a share of the entropy; negative if it is less."""
     excess = measured.sampled - measured.expected
     sure = max(0.0, abs(excess) - NUM_ERRORS * math.sqrt(measured.variance) - SKEW_NATS)
     return math.copysign(sure / measured.expected, excess) if sure else 0.0
 
 
 def describe_filter(share: float) -> str:
-    """Describe the share that `find_filter` returns."""
+    """Describe in words by which share of the entropy the surprisal is too large or too small."""
     more = "more" if share > 0 else "less"
     return (
         f"sampled tokens are at least {abs(share):.0%} {more} surprising than tokens of the policy: the engine applies a "

@@ -1,4 +1,4 @@
-"""Honest statistics of evaluation: Pass@1 with its error over runs, unbiased pass@k, two checkpoints compared task by task."""
+"""Statistics of evaluations: Pass@1 with its standard error over runs, unbiased pass@k, comparison of two checkpoints."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,23 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 0.05
-"""Two checkpoints are called different where p is at most this."""
+"""Significance level: two checkpoints differ if the p-value is at most this."""
 MIN_CLUSTERS = 6
-"""Fewer can be flipped in so few ways that p never comes down to the level (2 / 2⁵ = 0.06)."""
+"""Minimum number of repositories for a test by repository. With five, p is at least 2 / 2⁵ = 0.06, above the level."""
 NUM_DRAWS = 99_999
-"""Sign patterns that are tried where there are more; of fewer, all are."""
+"""Number of random sign patterns in the permutation test. If fewer patterns exist, all of them are used."""
 BATCH = 5_000
-"""Sign patterns in memory at once."""
+"""Number of sign patterns in memory at once."""
 NUM_HALVINGS = 60
-"""Enough for the precision of a float."""
+"""Number of bisection steps, enough for the precision of a float."""
 DECIMALS = 9
-"""Sums that differ by less are equal."""
+"""Number of decimals to which sums are rounded before they are compared."""
 
 
 def pass_at_k(num_rollouts: int, num_resolved: int, k: int) -> float:
-    """Unbiased probability that at least one of k rollouts resolves the task: 1 − C(n−c, k) / C(n, k).
+    """Estimate without bias the probability that at least one of k rollouts resolves a task: 1 − C(n−c, k) / C(n, k).
 
-    Two of four resolved, k = 2: 1 − C(2, 2) / C(4, 2) = 5/6. Raises ValueError where n < k.
+    Two of four resolved, k = 2: 1 − C(2, 2) / C(4, 2) = 5/6. Raises ValueError if n < k.
     """
     if num_rollouts < k:
         raise ValueError(f"pass@{k} needs at least {k} rollouts, not {num_rollouts}")
@@ -34,12 +34,12 @@ def pass_at_k(num_rollouts: int, num_resolved: int, k: int) -> float:
 
 
 def mean_and_sem(values: Sequence[float]) -> tuple[float, float]:
-    """Compute the mean and its standard error (sample deviation); the error of a single value is not known: NaN."""
+    """Compute the mean and its standard error, which is NaN for a single value."""
     return float(np.mean(values)), measure_error(values) if len(values) > 1 else math.nan
 
 
 def measure_error(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """Compute the standard error of the mean of two values or more."""
+    """Compute the standard error of the mean of at least two values."""
     return float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
@@ -49,21 +49,21 @@ def share_interval(num: int, total: int) -> tuple[float, float]:
 
 
 def lowest_share(num: int, total: int) -> float:
-    """Find the share at which so many of the total, or more, have a chance of 2.5 %."""
+    """Compute the lower bound of the Clopper–Pearson interval: the share at which P(X ≥ num) is 2.5 %."""
     if num == 0:
         return 0.0
     return solve(lambda share: chance_of_at_least(num, total, share), LEVEL / 2, 0.0, 1.0)
 
 
 def chance_of_at_least(num: int, total: int, share: float) -> float:
-    """Add up the binomial chances of `num` to `total`; by logarithms, since the coefficients outgrow a float."""
+    """Compute the binomial P(X ≥ num) for `total` trials, by logarithms, since coefficients exceed a float."""
     hit, miss = math.log(share), math.log1p(-share)
     ways = (math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) for k in range(num, total + 1))
     return math.fsum(math.exp(way + k * hit + (total - k) * miss) for k, way in enumerate(ways, start=num))
 
 
 def student_t(freedom: int) -> float:
-    """Find the t that 95 % of Student's distribution lie within, for a whole number of degrees of freedom."""
+    """Compute the two-sided 95 % quantile of Student's t for an integer number of degrees of freedom."""
     return math.sqrt(freedom) * math.tan(solve(lambda angle: share_within(angle, freedom), 1 - LEVEL, 0.0, math.pi / 2))
 
 
@@ -79,7 +79,7 @@ def share_within(angle: float, freedom: int) -> float:
 
 
 def solve(rising: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """Find the place between low and high where a rising function reaches its target, by halving."""
+    """Find by bisection the argument between `low` and `high` at which a rising function reaches `target`."""
     for _ in range(NUM_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if rising(middle) < target else (low, middle)
@@ -88,28 +88,28 @@ def solve(rising: Callable[[float], float], target: float, low: float, high: flo
 
 @dataclass(frozen=True)
 class PairedRates:
-    """Rates of two checkpoints on the same tasks, in parallel sequences."""
+    """Resolved rates of two checkpoints on the same tasks. The three sequences have one item per task."""
 
     before: Sequence[float]
     """Rate of each task, 0 to 1."""
     after: Sequence[float]
     """Rate of each task, 0 to 1."""
     clusters: Sequence[str]
-    """Repository of each task: tasks of one rise and fall together."""
+    """Repository of each task; results of tasks of one repository are correlated."""
 
     @cached_property
     def differences(self) -> NDArray[np.float64]:
-        """Rate after minus rate before, for each task."""
+        """Difference of the rates of each task, after minus before."""
         return np.subtract(self.after, self.before, dtype=np.float64)
 
     @property
     def means(self) -> tuple[float, float]:
-        """Mean rate before and after."""
+        """Mean rates over tasks, before and after."""
         return float(np.mean(self.before)), float(np.mean(self.after))
 
     @property
     def mean(self) -> float:
-        """Mean difference over tasks."""
+        """Mean over tasks of the rates' difference, after minus before."""
         return float(self.differences.mean())
 
     @property
@@ -119,18 +119,18 @@ class PairedRates:
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
-        """Sum of the differences in each unit."""
+        """Sum of the rates' differences in each unit of the permutation test."""
         return self._sum(self.differences)
 
     @cached_property
     def error(self) -> float:
-        """Standard error of the mean difference over units; NaN for a single unit."""
+        """Standard error of the mean difference, over repositories or tasks; NaN for a single one."""
         residuals = self._sum(self.differences - self.mean)
         return measure_error(residuals) * len(residuals) / len(self.differences) if len(residuals) > 1 else math.nan
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 % interval of the mean difference by Student's t; None where no two tasks tell how far tasks differ."""
+        """95 % interval of the mean difference by Student's t; None if the standard error is zero or unknown."""
         if not self.error > 10**-DECIMALS:
             return None
         reach = student_t(len(self.sums) - 1) * self.error
@@ -138,10 +138,10 @@ class PairedRates:
 
     @cached_property
     def p_value(self) -> float:
-        """Compute the two-sided sign-flip permutation test of the mean difference.
+        """Compute the p-value of the mean difference by a two-sided sign-flip permutation test.
 
-        Were the two the same, each witness's sum of differences could as well have the other sign. All patterns of signs are
-        tried where they are few, else a seeded sample of them.
+        If both checkpoints were equal, the sum of differences of each unit could have either sign. All sign patterns are
+        used if they are few, else a random sample with a fixed seed.
         """
         if len(self.sums) < 2 or not self.sums.any():
             return 1.0
@@ -152,7 +152,7 @@ class PairedRates:
 
     @cached_property
     def p_value_mcnemar(self) -> float | None:
-        """Compute the exact McNemar test, each task for itself; None where a task was attempted more than once."""
+        """Compute the p-value of the exact McNemar test over tasks; None if a task was attempted more than once."""
         if not {*self.before, *self.after} <= {0.0, 1.0}:
             return None
         num_gained, num_changed = int((self.differences > 0).sum()), int(np.count_nonzero(self.differences))
@@ -172,13 +172,13 @@ class PairedRates:
 
 
 def flip_all(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add up the sums under each pattern of signs."""
+    """Compute the total of `sums` under every pattern of signs."""
     patterns = np.arange(2 ** len(sums))[:, np.newaxis] >> np.arange(len(sums)) & 1
     return np.asarray(((1 - 2 * patterns) * sums).sum(axis=1).round(DECIMALS))
 
 
 def draw_flips(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add up the sums under a seeded sample of the patterns of signs."""
+    """Compute the total of `sums` under random patterns of signs, drawn with a fixed seed."""
     rng, pairs = np.random.default_rng(0), np.tile([1.0, -1.0], (min(BATCH, NUM_DRAWS), len(sums), 1))
     totals = [(rng.permuted(pairs, axis=-1)[..., 0] * sums).sum(axis=1) for _ in range(0, NUM_DRAWS, BATCH)]
     return np.concatenate(totals)[:NUM_DRAWS].round(DECIMALS)

@@ -1,6 +1,6 @@
-"""Conditions that end a stage early: a plateau of its scores, or iterations without signal.
+"""Conditions that end an RL stage early: a plateau of its scores, or iterations without signal.
 
-Both read stored metrics, so a resumed run decides the same.
+Both use stored metrics, so a resumed run decides in the same way.
 """
 
 import statistics
@@ -12,22 +12,22 @@ from turnsmith.recipes.evaluate import is_evaluated
 from turnsmith.runs.folder import read_json
 
 REMEDIES = {0.0: "easier tasks, more turns or a stronger base", 1.0: "harder tasks"}
-"""Remedies if no rollout is resolved, or every one."""
+"""Solve rate → remedy if all iterations have it: 0 if no rollout resolves its task, 1 if all do."""
 OTHERWISE = "a larger group_size, or tasks that are resolved sometimes"
 
 
 def has_plateaued(stage: StageConfig, num_done: int, run: RunContext) -> bool:
-    """Return True if none of the last `stage.plateau` scores is better than all before."""
+    """Return True if none of the stage's last `plateau` scores is better than all earlier scores."""
     return 0 < stage.plateau <= count_since_best(read_scores(stage, num_done, run))
 
 
 def count_since_best(scores: list[float]) -> int:
-    """Count the scores after the first maximum: `[0.2, 0.5, 0.4, 0.5]` → 2."""
+    """Count the scores after the first occurrence of the maximum: `[0.2, 0.5, 0.4, 0.5]` → 2."""
     return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
 
 def read_scores(stage: StageConfig, num_done: int, run: RunContext) -> list[float]:
-    """Read the mean Pass@1 of each evaluation inside the stage, or else each iteration's solve rate."""
+    """Read the scores of a stage: mean Pass@1 of its intermediate evaluations or, without these, solve rates."""
     if not run.config.eval.every:
         return [
             read_json(run.folder.iteration(stage.name, at).metrics)["rollouts/resolved_rate"] for at in range(num_done)

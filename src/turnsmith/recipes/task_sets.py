@@ -1,4 +1,4 @@
-"""Task sets of a run: made once, kept in the run folder, read again on resume."""
+"""Task sets of a run. They are made once, stored in the run folder, and read when the run is resumed."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ from turnsmith.types import Mutant, Task
 
 
 def list_mutants(*task_sets: TaskSet) -> dict[str, tuple[Mutant, ...]]:
-    """Return the stored mutants of all tasks in the sets, by instance id."""
+    """Return the stored mutants of all tasks in the sets, by task id."""
     return {name: ability.mutants for task_set in task_sets for name, ability in task_set.abilities.items()}
 
 
@@ -32,7 +32,7 @@ async def prepare_task_set(
     provider: SandboxProvider,
     progress: Progress,
 ) -> TaskSet:
-    """Read a task set; make it first if the run makes it and has not yet. Raises UsageError, SandboxError."""
+    """Read a task set from disk. If the run makes the set and has not done so, make it first. Raises UsageError, SandboxError."""
     place = Path(task_set.path) if task_set.path else folder.task_set(name)
     if not task_set.path and not (place / FILE_NAME).exists():
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
@@ -53,7 +53,7 @@ def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
 
 
 def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress) -> None:
-    """Warn of evaluated tasks that are older than a training task of the same repository."""
+    """Warn of evaluation tasks that are older than a training task of the same repository, which may contain their fix."""
     newest: dict[str, datetime] = {}
     for repository, date in filter(None, map(_date_task, train.tasks)):
         newest[repository] = max(date, newest.get(repository, date))
@@ -98,7 +98,7 @@ def _keep_named(sets: Mapping[str, TaskSetConfig], names: Sequence[str]) -> dict
 async def make_tasks(
     name: str, config: TaskSetConfig, seed: int, folder: Path, provider: SandboxProvider, progress: Progress
 ) -> None:
-    """Make the practice tasks or the package tasks that the configuration asks for."""
+    """Make the tasks of a set as configured: practice tasks, or tasks of real packages."""
     total = config.practice_tasks or config.package_tasks
     with progress.work(f"making tasks: {name}", total) as work:
         if config.package:

@@ -1,4 +1,4 @@
-"""Comparison of two evaluations, paired by task, with a test of significance."""
+"""Comparison of two evaluations on the same tasks, with a significance test of the difference."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,19 +17,19 @@ from turnsmith.ui.reading import list_evaluations, read_tasks
 from turnsmith.ui.terminal import to_line
 
 ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
-"""Suffix of a task id after the repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
+"""Pattern of the end of a task id, after its repository's name: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
 MAX_NAMED = 20
 """Maximum number of tasks listed by name; the others are counted."""
 HOLDS_FOR = {"repository": "repositories such as these", "task": "these tasks"}
-"""Population of test and interval, by the unit of the sign flips."""
+"""Unit of the permutation test → phrase for the tasks or repositories to which its result applies."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Result of one checkpoint on one task set."""
+    """Evaluation of one checkpoint on one task set."""
 
     name: str
-    """Address: `RUN:STAGE/TASK_SET`."""
+    """Address of the evaluation: `RUN:STAGE/TASK_SET`."""
     rates: Mapping[str, float]
     """Share of resolved attempts per task; tasks whose attempts were all lost are absent."""
     num_lost: int
@@ -37,12 +37,12 @@ class Evaluation:
     lost: Mapping[str, int]
     """Number of lost rollouts by task; empty in results of older versions."""
     repositories: Mapping[str, str]
-    """Repository of each task, from the task file, or else from the beginning of the id."""
+    """Task id → repository: from the task file or, if that is missing, from the beginning of the id."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two evaluations, paired by task."""
+    """Two evaluations A (`before`) and B (`after`), compared task by task."""
 
     before: Evaluation
     after: Evaluation
@@ -54,23 +54,23 @@ class Comparison:
 
     @cached_property
     def pairs(self) -> PairedRates:
-        """Paired rates of these tasks."""
+        """Rates of both evaluations on the tasks that both attempted."""
         before, after = ([side.rates[task] for task in self.tasks] for side in (self.before, self.after))
         return PairedRates(before, after, [self.before.repositories[task] for task in self.tasks])
 
     @property
     def gained(self) -> list[str]:
-        """Tasks that B resolves more often."""
+        """Tasks that the second evaluation resolves more often."""
         return [task for task in self.tasks if self.after.rates[task] > self.before.rates[task]]
 
     @property
     def lost(self) -> list[str]:
-        """Tasks that B resolves less often."""
+        """Tasks that the second evaluation resolves less often."""
         return [task for task in self.tasks if self.after.rates[task] < self.before.rates[task]]
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """Tasks that only one evaluation attempted, by reason."""
+        """Tasks that only one evaluation attempted, grouped by the reason."""
         reasons = {}
         for side, other in ((self.before, self.after), (self.after, self.before)):
             reasons[f"every rollout lost to the infrastructure in {side.name}"] = side.lost.keys() - side.rates.keys()
@@ -79,7 +79,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Return `different` or `noise`."""
+        """Return `different` if the difference is significant, else `noise`."""
         return "different" if self.pairs.is_different else "noise"
 
     def to_json(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Comparison:
 
 
 def compare(first: str, second: str) -> Sequence[Comparison]:
-    """Compare the task sets that two addresses have in common. Raises UsageError if no task is in both."""
+    """Compare two addresses on each task set that both have. Raises UsageError if they have no task in common."""
     before, after = find_evaluations(first), find_evaluations(second)
     pairs = [(before[name], after[name]) for name in before if name in after]
     if len(before) == len(after) == 1:
@@ -136,7 +136,7 @@ def find_evaluations(address: str) -> dict[str, Evaluation]:
 
 
 def split_address(address: str) -> tuple[str, str, str]:
-    """Split `runs/a:stage1/practice` into run, stage and task set; empty if left out. A folder's name may have a colon."""
+    """Split `runs/a:stage1/practice` into run, stage and task set; a part that is left out is empty."""
     if ":" not in address or Path(address).exists():
         return address, "", ""
     run, _, place = address.rpartition(":")
@@ -169,7 +169,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield the heading and text of each line above the verdict."""
+    """Yield heading and text of each row of the table above the verdict."""
     pairs, sides = comparison.pairs, (comparison.before, comparison.after)
     for letter, side, rate in zip("AB", sides, pairs.means, strict=True):
         yield letter, f"{side.name}  {rate:.1%}"
@@ -190,14 +190,14 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def describe_p(pairs: PairedRates) -> str:
-    """Describe the p-value of each test, and the unit of the sign flips."""
+    """Describe the p-values, and whether the permutation test flips signs of tasks or of repositories."""
     flipped = "by repository" if pairs.flipped_by == "repository" else "by task, as the repositories are too few"
     mcnemar = "" if pairs.p_value_mcnemar is None else f"; {pairs.p_value_mcnemar:.2g} by exact McNemar"
     return f"{pairs.p_value:.2g} by sign-flip {flipped}{mcnemar}"
 
 
 def describe_verdict(comparison: Comparison) -> str:
-    """Describe the verdict in one sentence."""
+    """Describe in one sentence whether the difference is significant."""
     pairs = comparison.pairs
     only = " of these tasks" if pairs.flipped_by == "task" else ""
     if not pairs.is_different:

@@ -41,11 +41,11 @@ PANELS = {
     "entropy of tokens (nats)": "loss/entropy",
     "engine–trainer gap": "logprob_gap/mean",
 }
-"""Metric of each panel, by title."""
+"""Title of each panel → metric that it shows."""
 SMALLEST_GAP = 1e-8
-"""Lower end of the logarithmic axis of the gap."""
+"""Lower end of the logarithmic axis of the gap between engine and trainer."""
 Spans = Mapping[str, tuple[float, float]]
-"""Start and end of each stage on the axis of iterations; the base has no width."""
+"""Stage → its start and end on the axis of iterations; the base model is a point."""
 Iterations = Sequence[FinishedIteration]
 Results = Sequence[dict[str, Any]]
 
@@ -72,7 +72,7 @@ def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> 
 
 
 def lay_out(stages: Sequence[str], iterations: Iterations) -> Spans:
-    """Lay out stages end to end by their numbers of iterations. RL begins at 0, and RFT before it.
+    """Lay out stages end to end by their numbers of iterations. RL begins at 0, RFT at −1.
 
     Example: base, RFT and two stages of 5 iterations give (−1, −1), (−1, 0), (0, 5), (5, 10).
     """
@@ -99,7 +99,7 @@ def draw_resolved(axes: Axes, spans: Spans, iterations: Iterations, results: Res
 
 
 def find_end(spans: Spans, stage: str) -> float:
-    """Return the end of a stage on the axis; `stage1@4` ends after 4 iterations."""
+    """Return the end of a stage on the axis of iterations; `stage1@4` ends after 4 iterations of `stage1`."""
     name, _, iterations = stage.partition("@")
     start, end = spans[name]
     return start + int(iterations) if iterations else end
@@ -138,7 +138,7 @@ def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, met
 def draw_metric(
     axes: Axes, spans: Spans, iterations: Iterations, metric: str, color: str, label: str | None = None
 ) -> None:
-    """Draw one line per stage, with a dot in the middle of each iteration. Lines are not joined, since limits differ."""
+    """Draw one line per stage, with a dot in the middle of each iteration. Stages are not joined, since their limits differ."""
     for stage, (start, _) in spans.items():
         mine = [i for i in iterations if i.stage == stage and metric in i.metrics]
         if mine:
@@ -148,7 +148,7 @@ def draw_metric(
 
 
 def draw_bands(axes: Axes, spans: Spans, named: bool = False) -> None:
-    """Draw a band behind every second stage, and the names of the stages above."""
+    """Draw a grey band behind every second stage, and with `named` the stages' names above."""
     drawn = {stage: (start, end) for stage, (start, end) in spans.items() if end > start}
     for position, (stage, (start, end)) in enumerate(drawn.items()):
         if position % 2 == 0:

@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM: announce at once, shut down in order, and exit after PATIENCE_S in any case.
+"""Handling of Ctrl-C and SIGTERM: announce the exit, shut down in order, and exit after PATIENCE_S at the latest.
 
 A thread reads the signals, since the main thread may compute for minutes. A forced exit loses nothing: run folders, journals
 and task folders survive `kill -9`.
@@ -19,11 +19,11 @@ from typing import NoReturn
 from turnsmith.sandboxes.inside.processes import living_descendants
 
 PATIENCE_S = 8.0
-"""Seconds for an orderly shutdown. Kubernetes kills a process 30 s after SIGTERM."""
+"""Time limit in seconds for an orderly shutdown. It is below the 30 s after which Kubernetes kills a process."""
 ECHO_S = 0.5
-"""Seconds after the first signal in which further ones are ignored: `timeout` sends each signal twice."""
+"""Seconds after the first signal in which others are ignored, since the program `timeout` sends signals twice."""
 SIGNALED = 128
-"""Offset of exit codes of processes ended by a signal."""
+"""Number that is added to a signal's number to make the exit code."""
 EXIT_STOPPED = SIGNALED + signal.SIGINT
 
 
@@ -34,23 +34,23 @@ def print_line(text: str) -> None:
 
 @dataclass
 class Interruption:
-    """Request to end this process, and its announcement."""
+    """Signal that ends this process, and the announcement on standard error."""
 
     signal: int = 0
-    """Number of the received signal; 0 before."""
+    """Number of the received signal; 0 if none was received."""
     remark: str = ""
-    """Instruction for continuing later."""
+    """Sentence that tells the user how to continue the interrupted work later."""
     say: Callable[[str], None] = print_line
 
     def announce(self) -> None:
-        """Announce that the process ends."""
+        """Announce on standard error that the process ends because of the signal."""
         text = f"stopping: this takes up to {PATIENCE_S:.0f} s, a second Ctrl-C exits at once"
         with suppress(OSError):  # the disk may be full, or the reader may be gone
             self.say("; ".join(filter(None, [text, self.remark])))
 
 
 _interruption = Interruption()
-"""State of this process, since signals belong to a process."""
+"""Interruption of this process. It is global, since signals are handled per process."""
 
 
 def listen() -> None:
@@ -66,7 +66,7 @@ def listen() -> None:
 
 @contextmanager
 def announcing(*, remark: str | None = None, say: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Announce signals in this block with `remark`, or by calling `say`."""
+    """Set how a signal during this block is announced: with `remark`, or by calling `say`."""
     before = _interruption.remark, _interruption.say
     _interruption.remark, _interruption.say = remark or before[0], say or before[1]
     try:
@@ -77,7 +77,7 @@ def announcing(*, remark: str | None = None, say: Callable[[str], None] | None =
 
 @contextmanager
 def ending_quickly() -> Iterator[None]:
-    """Exit without interpreter shutdown after a signal."""
+    """Skip the shutdown of the Python interpreter if a signal ends this block."""
     try:
         yield
     except SystemExit as ending:
@@ -98,7 +98,7 @@ def _find_code() -> int:
 
 
 def _end_in_order(number: int, frame: FrameType | None) -> None:
-    """Call the Ctrl-C handler once."""
+    """Handle SIGTERM: call the handler of Ctrl-C, and ignore later SIGTERMs."""
     _interruption.signal = number
     signal.signal(signal.SIGTERM, lambda *_: None)
     handler = signal.getsignal(signal.SIGINT)
@@ -107,7 +107,7 @@ def _end_in_order(number: int, frame: FrameType | None) -> None:
 
 
 def _watch(reader: int) -> None:
-    """Wait for the first signal, announce it, and end the process unless it ends by itself."""
+    """Wait for the first signal and announce it; kill the process if it has not ended PATIENCE_S later."""
     while (number := os.read(reader, 1)[0]) not in (signal.SIGINT, signal.SIGTERM):
         pass
     _interruption.signal = number
@@ -117,7 +117,7 @@ def _watch(reader: int) -> None:
 
 
 def _wait_for_second(reader: int) -> None:
-    """Wait for a second Ctrl-C, at most PATIENCE_S."""
+    """Wait for a second Ctrl-C, but no longer than PATIENCE_S after the first."""
     begin = time.monotonic()
     while (waited := time.monotonic() - begin) < PATIENCE_S:
         if select.select([reader], [], [], PATIENCE_S - waited)[0]:
@@ -127,7 +127,7 @@ def _wait_for_second(reader: int) -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """End this process and its descendants at once."""
+    """Kill the descendants of this process and exit at once."""
     for process in living_descendants():
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, signal.SIGKILL)

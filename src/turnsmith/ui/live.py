@@ -1,4 +1,4 @@
-"""Live progress: bars with the time left in a terminal, plain lines elsewhere, and a log in the run folder."""
+"""Live progress: bars with the time left in a terminal, plain lines in pipes, and a log in the run folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -26,11 +26,11 @@ from turnsmith.ui.interruption import announcing
 from turnsmith.ui.terminal import make_console, to_line
 
 LINE_INTERVAL_S = 10.0
-"""Minimum interval between plain lines about one piece of work."""
+"""Minimum interval in seconds between plain lines about the same piece of work."""
 EVIDENCE_SHARE, MIN_EVIDENCE = 0.1, 2
-"""Share and number of units that must be done before the time left is estimated. Short episodes end first."""
+"""Share and number of units that must be done before the time left is estimated; the first to end are short ones."""
 REFRESHES_PER_SECOND = 2
-"""Refresh rate of the bars, low because drawing takes CPU time from training."""
+"""Refresh rate of the progress bars. It is low, since drawing takes CPU time from training."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
 
 
 def make_bars(console: Console) -> Progress:
-    """Make bars with label, bar, count, elapsed time, time left and remark."""
+    """Make progress bars with label, bar, count, elapsed time, time left and note."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
@@ -57,20 +57,20 @@ def make_bars(console: Console) -> Progress:
 
 
 class TimeLeftColumn(ProgressColumn):
-    """Column of the time left; empty without an estimate."""
+    """Column of the progress bars that shows the time left; empty without an estimate."""
 
     def render(self, task: Task) -> Text:
         return Text(describe_left(task), style="progress.remaining")
 
 
 def describe_left(task: Task) -> str:
-    """Describe the time left; empty without an estimate."""
+    """Describe the time left for a piece of work; empty without an estimate."""
     left = estimate_left(task)
     return f"{to_duration(left)} left" if left else ""
 
 
 def estimate_left(task: Task) -> float | None:
-    """Estimate the seconds left by the pace so far. Returns None if too little is done, or the estimate has passed."""
+    """Estimate the seconds left by the pace so far. None if too little is done, or the estimated time has passed."""
     begun, moved, num_before = (task.fields[name] for name in ("begun", "moved", "num_before"))
     num_done = task.completed - num_before
     if task.total is None or num_done < max(MIN_EVIDENCE, EVIDENCE_SHARE * (task.total - num_before)):
@@ -81,7 +81,7 @@ def estimate_left(task: Task) -> float | None:
 
 @dataclass(frozen=True)
 class Bar:
-    """Bar of a piece of work."""
+    """Progress bar of one piece of work."""
 
     bars: Progress
     id: TaskID
@@ -95,7 +95,7 @@ class Bar:
 
 
 class PrintedBar(Bar):
-    """Plain line about a piece of work, printed at intervals. Its bar is not drawn, but keeps count and pace."""
+    """Progress of one piece of work as plain lines, printed at intervals. The bar is not drawn, but counts the work."""
 
     def advance(self, num: int = 1, note: str = "") -> None:
         super().advance(num, note)
@@ -105,7 +105,7 @@ class PrintedBar(Bar):
             self._print(task, describe_left(task))
 
     def end(self) -> None:
-        """Print the count and the time taken."""
+        """Print the final count and the elapsed time."""
         task = self._find()
         self._print(task, f"took {to_duration(task.elapsed or 0.0)}")
 
@@ -119,7 +119,7 @@ class PrintedBar(Bar):
 
 
 class Remarks:
-    """Viewer of remarks on a console; they also go to a log file."""
+    """Viewer that prints remarks on a console, and appends them to a log file."""
 
     def __init__(self, console: Console, file: Path | None = None) -> None:
         self.console, self._file = console, file
@@ -131,7 +131,7 @@ class Remarks:
 
 
 class Bars(Remarks):
-    """Viewer with a bar for each piece of work in progress, and remarks above them."""
+    """Viewer with a progress bar for each piece of work, and remarks above the bars."""
 
     def __init__(self, bars: Progress, file: Path | None = None) -> None:
         super().__init__(bars.console, file)
@@ -150,7 +150,7 @@ class Bars(Remarks):
 
 
 class Lines(Bars):
-    """Viewer with plain lines, for logs and pipes."""
+    """Viewer that prints progress as plain lines, for logs and pipes."""
 
     @contextmanager
     def work(self, label: str, total: int | None, num_done: int = 0) -> Iterator[Bar]:

@@ -21,7 +21,7 @@ RECIPE_COLUMNS = {
     "trained on": "samples/trained",
     "optimizer steps": "optimizer/steps",
 }
-"""Metric of each column, summed over the iterations."""
+"""Heading of a column in the recipe's table → metric, which is summed over the iterations of a stage."""
 STAGE_KEYS = ("algorithm", "group_size", "tasks_per_iteration", "batch_size", "max_turns", "max_context")
 RFT_KEYS = ("rollouts_per_task", "epochs", "batch_size", "max_turns", "max_context", "conversations")
 CHAT_KEYS = ("template", "system_prompt")
@@ -29,7 +29,7 @@ AGENT_KEYS = ("scaffold", "prompts", "tools", "max_turns", "max_context", "max_n
 
 
 def write_card(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint, facts: Mapping[str, str]) -> str:
-    """Write README.md as the hub expects it: a YAML header, then sections. `facts` describe the files."""
+    """Write README.md for the Hugging Face hub: a YAML header, then sections. `facts` describe the exported files."""
     stages = list_stages_up_to(config, checkpoint)
     results = [result for result in read_results(folder) if result["stage"] in ("base", *stages, checkpoint.name)]
     header = yaml.safe_dump(head(folder, checkpoint, results), sort_keys=False, allow_unicode=True)
@@ -46,13 +46,13 @@ def write_card(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint, fac
 
 
 def list_stages_up_to(config: RunConfig, checkpoint: Checkpoint) -> list[str]:
-    """List the stages that led to a checkpoint, its own stage last."""
+    """List the stages up to that of the checkpoint, in order."""
     stages = [*(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
     return stages[: stages.index(checkpoint.stage) + 1]
 
 
 def head(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the YAML header of the hub."""
+    """Return the model card's YAML header, as the Hugging Face hub defines it."""
     own = [result for result in results if result["stage"] == checkpoint.name]
     model = {"name": folder.path.resolve().name, "results": [to_index(result) for result in own]}
     return {
@@ -64,7 +64,7 @@ def head(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, 
 
 
 def to_index(result: dict[str, Any]) -> dict[str, Any]:
-    """Return an evaluation as an entry of the hub's model index."""
+    """Convert an evaluation to an entry of the hub's `model-index`."""
     values = {"pass@1": result["pass_at_1"], "sem": result["sem"], f"pass@{result['k']}": result["pass_at_k"]}
     metrics = [{"type": name, "value": value, "name": name} for name, value in values.items() if value is not None]
     dataset = {"name": result["task_set"], "type": result["task_set"]}
@@ -72,7 +72,7 @@ def to_index(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def introduce(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint) -> str:
-    """Write the title and the introduction."""
+    """Write title and introduction of the model card."""
     iterations = f"{checkpoint.num_done} {'iteration' if checkpoint.num_done == 1 else 'iterations'}"
     return (
         f"# {to_cell(folder.path.resolve().name)}\n\n"
@@ -82,7 +82,7 @@ def introduce(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint) -> s
 
 
 def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], checkpoint: Checkpoint) -> Iterator[str]:
-    """Write the counts and settings of each stage."""
+    """Write the model card's section on the recipe: counts and settings of each stage."""
     yield "## Recipe"
     yield to_table(["stage", *RECIPE_COLUMNS], (count_stage(folder, name, checkpoint) for name in stages))
     sections = {"rft": config.rft, **{stage.name: stage for stage in config.stages}}
@@ -95,7 +95,7 @@ def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], che
 
 
 def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[object]:
-    """Return a row of the recipe: sums over the iterations that led to the checkpoint."""
+    """Return the row of a stage in the recipe's table: sums over its iterations up to the checkpoint."""
     num_done = checkpoint.num_done if stage == checkpoint.stage else folder.next_iteration(stage)
     metrics = [read_json(folder.iteration(stage, number).metrics) for number in range(num_done)]
     counts = [{"iterations": 1, "samples/trained": each.get("rollouts/kept", 0), **each} for each in metrics]
@@ -103,7 +103,7 @@ def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[o
 
 
 def list_settings(section: Any, keys: Sequence[str]) -> str:
-    """List settings: `algorithm dapo, group_size 6, …`, with the peak learning rate. Empty ones are left out."""
+    """Format settings: `algorithm dapo, group_size 6, …`, with the peak learning rate, without empty values."""
     pairs = [(key, getattr(section, key)) for key in keys]
     if hasattr(section, "optimizer"):
         pairs.append(("learning_rate", section.optimizer.learning_rate))
@@ -111,19 +111,19 @@ def list_settings(section: Any, keys: Sequence[str]) -> str:
 
 
 def name_value(value: object) -> object:
-    """Return the last part of a path, since the rest depends on the machine; other values unchanged."""
+    """Shorten a path to its last part, which does not depend on the machine; return other values unchanged."""
     return Path(value).name if isinstance(value, str) else value
 
 
 def data_part(config: RunConfig, folder: RunFolder) -> Iterator[str]:
-    """Write the task sets and their numbers of tasks."""
+    """Write the model card's section on data: task sets and their numbers of tasks."""
     yield "## Data"
     rows = ([name, *describe_set(name, source, folder)] for name, source in config.task_sets.items())
     yield to_table(["task set", "used for", "tasks from", "number"], rows)
 
 
 def describe_set(name: str, source: TaskSetConfig, folder: RunFolder) -> list[object]:
-    """Return use, origin and number of tasks of a set; a missing file cannot be counted."""
+    """Return the row of a task set: use, origin and number of tasks, which is unknown if its file is missing."""
     origin = (
         f"practice repositories ({source.split})"
         if source.practice_tasks
@@ -134,7 +134,7 @@ def describe_set(name: str, source: TaskSetConfig, folder: RunFolder) -> list[ob
 
 
 def results_part(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Write the results, and the gain over the base with its interval."""
+    """Write the model card's section on results, with the gain over the base model and its interval."""
     yield "## Results"
     if not results:
         yield "This checkpoint was not evaluated."
@@ -149,7 +149,7 @@ def results_part(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[di
 
 
 def describe_gain(comparison: Comparison) -> str:
-    """Describe the mean difference over tasks, 95 % interval, p-value and verdict."""
+    """Describe the gain over the base: mean difference over tasks, 95 % interval, p-value and verdict."""
     pairs = comparison.pairs
     ends = pairs.interval and " to ".join(f"{100 * end:+.1f}" for end in pairs.interval)
     interval = f"95 % interval {ends}" if ends else "no interval, since every task changed by the same"
@@ -157,7 +157,7 @@ def describe_gain(comparison: Comparison) -> str:
 
 
 def isolation_part(config: RunConfig, results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Write the isolation of the sandboxes."""
+    """Write the model card's section on the isolation of sandboxes."""
     yield "## Isolation"
     tiers = sorted({result["isolation"] for result in results if result["isolation"]})
     yield f"Sandboxes of kind `{config.sandbox.kind}`; isolation obtained: {', '.join(tiers) or 'not measured'}."
@@ -166,7 +166,7 @@ def isolation_part(config: RunConfig, results: Sequence[dict[str, Any]]) -> Iter
 
 
 def to_list(facts: Mapping[str, str]) -> str:
-    """Format facts as a Markdown list."""
+    """Format names and values as a Markdown list."""
     return "\n".join(f"- {to_cell(name)} {to_cell(value)}" for name, value in facts.items())
 
 
@@ -177,5 +177,5 @@ def to_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def to_cell(value: object) -> str:
-    """Format a value in one line, with escaped cell separators."""
+    """Format a value as a cell of a Markdown table: on one line, with `|` escaped."""
     return to_line(str(value)).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Readers of run folders: outline, results, metrics of the iterations, trajectories.
+"""Readers of run folders: configuration, results, metrics of the iterations, trajectories.
 
 Folders of older and forked versions can be read too, since only the displayed keys of a configuration are validated.
 """
@@ -33,17 +33,17 @@ class SectionOutline(BaseModel):
     name: str = ""
     kind: str = ""
     path: str | None = None
-    """Model or task file; None for task sets that the run made."""
+    """Path of the model or task file; None for a task set that the run made."""
 
 
 class StageOutline(SectionOutline):
-    """Section of an RL stage."""
+    """Section of a configuration about an RL stage."""
 
     name: str
 
 
 class Outline(BaseModel):
-    """Stages, task sets, sandbox and model of a run."""
+    """Parts of a run's configuration that views need: stages, task sets, sandbox and model."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -56,7 +56,7 @@ class Outline(BaseModel):
 
     @property
     def stage_names(self) -> list[str]:
-        """Return the names of the stages in order: base, RFT, RL stages."""
+        """Return the names of the run's stages in order: base, RFT, RL stages."""
         return ["base", *(["rft"] if self.rft is not None else []), *(stage.name for stage in self.stages)]
 
     @property
@@ -80,7 +80,7 @@ class FinishedIteration:
 
 
 def read_outline(folder: RunFolder) -> Outline:
-    """Read the outline of a run. Raises UsageError if the folder is not a run folder."""
+    """Read the parts of a run's configuration that views need. Raises UsageError if the folder is not a run folder."""
     try:
         return Outline.model_validate(read_json(folder.config))
     except ValidationError as error:
@@ -88,7 +88,7 @@ def read_outline(folder: RunFolder) -> Outline:
 
 
 def find_state(folder: RunFolder) -> Literal["finished", "stopped", "running", "unfinished"]:
-    """Find the state of a run. A run with results is finished, even if its process still exists."""
+    """Find the state of a run. A run with `results.json` is finished, even if its process still exists."""
     if folder.stop_reason.exists():
         return "stopped"
     if folder.results.exists():
@@ -109,12 +109,12 @@ def read_results(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def read_costs(folder: RunFolder) -> dict[str, Entry]:
-    """Read requests and costs of an endpoint by stage; empty without an endpoint."""
+    """Read requests to the model endpoint and their costs, by stage; empty if the run used none."""
     return read_entries(folder.costs) if folder.costs.exists() else {}
 
 
 def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
-    """Read all finished iterations, in the order of the run. RFT counts as one."""
+    """Read all finished iterations, in the order of the run. RFT counts as one iteration."""
     return [
         FinishedIteration(stage, number, read_json(folder.iteration(stage, number).metrics))
         for stage in read_outline(folder).stage_names
@@ -123,9 +123,9 @@ def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
 
 
 def list_entries(folder: RunFolder, beginning: str = "", task: str = "") -> Iterator[JournalEntry]:
-    """Read trajectories whose short id is `beginning`, or whose long id begins with it, of tasks that begin with `task`.
+    """Read trajectories whose short id is `beginning` or whose long id starts with it, and whose task id starts with `task`.
 
-    If a lost trajectory was repeated, only the last one is read.
+    Of a repeated rollout, only the last trajectory is read.
     """
     for journal in folder.journals():
         entries = journals.read_entries(journal, beginning, containing=task)
@@ -134,7 +134,7 @@ def list_entries(folder: RunFolder, beginning: str = "", task: str = "") -> Iter
 
 
 def name_stage(entry: JournalEntry) -> str:
-    """Name the part of a run that made a trajectory: `rft`, `stage1-0003`, `eval-stage1`, `eval-stage1@4`."""
+    """Name the part of the run in which a trajectory was made: `rft`, `stage1-0003`, `eval-stage1`, `eval-stage1@4`."""
     trajectory = entry.trajectory
     stage = trajectory.trajectory_id.removesuffix(f"/{trajectory.instance_id}/{trajectory.index}")
     _, at, iterations = entry.journal.parts[-3].partition("@")
@@ -166,7 +166,7 @@ def load_tokenizer(file: Path) -> Any:
 
 
 def find_tokenizer(folder: RunFolder) -> Path:
-    """Find tokenizer.json of the policy. Raises UsageError."""
+    """Find the policy's tokenizer.json. Raises UsageError if it is missing."""
     path = read_outline(folder).model.path or "tiny"
     kept = sorted(folder.path.glob("stages/*/*/checkpoint/tokenizer.json"))
     given = locate(path) / "tokenizer.json"
@@ -185,7 +185,7 @@ def find_task(folder: RunFolder, instance_id: str) -> Task | None:
 
 
 def read_tasks(folder: RunFolder, name: str) -> list[Task]:
-    """Read the tasks of a set; empty if its file is missing, as after copying the run folder alone."""
+    """Read the tasks of a task set; empty if its file is missing, e.g. on another machine."""
     source = read_outline(folder).task_sets.get(name)
     try:
         return load_tasks(Path(source.path) if source and source.path else folder.task_set(name))

@@ -1,4 +1,4 @@
-"""Live view of `turnsmith solve`, and its solution. Text written by an agent is shown as plain text."""
+"""Live view of `turnsmith solve`, and view of its solution. Control characters in agents' texts are escaped."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -17,19 +17,19 @@ from turnsmith.ui.terminal import to_line
 from turnsmith.ui.trajectory import INDENT, make_rule, plain
 
 MAX_LINES = 12
-"""Maximum number of lines of an observation in the live view; the others are counted."""
+"""Maximum number of lines that the live view shows of an observation; the others are counted."""
 
 
 class Screen(Remarks):
-    """Viewer of turns and remarks."""
+    """Viewer that prints turns and remarks."""
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["Screen"]:
-        """Print a line, since a bar would be mixed with the turns."""
+        """Print a line; a progress bar would be mixed with the printed turns."""
         self.log(label)
         return nullcontext(self)
 
     def advance(self, num: int = 1, note: str = "") -> None:
-        """Do nothing: turns are shown instead."""
+        """Do nothing, since the printed turns show the progress."""
 
     def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
         """Print a turn: the policy's text and the beginning of the observation."""
@@ -37,7 +37,7 @@ class Screen(Remarks):
 
 
 def turn_lines(attempt: int, number: int, turn: Turn) -> Iterator[RenderableType]:
-    """Yield a rule, the text and the shortened observation of a turn."""
+    """Yield the parts of a turn to print: a rule, the policy's text and the shortened observation."""
     yield make_rule(f"attempt {attempt + 1} · turn {number} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s")
     yield Padding(plain(turn.text.strip(), "cyan"), INDENT)
     lines = turn.observation.rstrip().splitlines()
@@ -46,7 +46,7 @@ def turn_lines(attempt: int, number: int, turn: Turn) -> Iterator[RenderableType
 
 
 def show_solution(folder: RunFolder, solution: Solution, console: Console) -> None:
-    """Print the attempts, the kept one with reason and tests, and the path of the patch."""
+    """Print the attempts, the kept attempt with the reason and its tests, and the path of the patch."""
     console.print(make_table(["attempt", "ended by", "turns", "patch", "tests"], map(_cells, solution.attempts), 2))
     kept = next((each for each in solution.attempts if each.trajectory_id == solution.kept), None)
     for name, text in describe(folder, solution, kept):
@@ -76,7 +76,7 @@ def describe(folder: RunFolder, solution: Solution, kept: Attempt | None) -> Ite
 
 
 def describe_tests(command: str, run: TestRun) -> Iterator[tuple[str, str]]:
-    """Yield the test command with its result, its last lines, and files left out of the tests."""
+    """Yield heading and text of the test command's result, its last output lines, and files left out of the patch."""
     ending = f"exit code {run.exit_code} after {run.duration_s:.1f} s, " if run.exit_code is not None else ""
     sealed = "report protected from the code under test" if run.is_sealed else "by exit code alone"
     reason = f": {run.reason}" if run.reason else ""

@@ -27,7 +27,7 @@ ITERATION_COLUMNS = {
     "gap": "{logprob_gap/mean:.0e}",
     "seconds": "{time/collect_s:.0f}+{time/train_s:.0f}",
 }
-"""Metrics and their format, by heading. The table fits into 80 columns."""
+"""Heading → format of its metrics, for the table of iterations. The table fits into 80 columns."""
 
 TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
     "trajectory": lambda entry: entry.short_id,
@@ -39,10 +39,10 @@ TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
     "tokens": lambda entry: entry.trajectory.num_tokens,
     "s": lambda entry: f"{entry.trajectory.duration_s:.0f}",
 }
-"""Functions that return the cells of a trajectory, by heading."""
+"""Heading → function that returns the cell of a trajectory, for the table of trajectories."""
 
 MAX_TOGGLES = 12
-"""Maximum number of faults in the table of `turnsmith mismatch`; JSON has all."""
+"""Maximum number of suspected faults in the table of `turnsmith mismatch`; JSON lists all."""
 
 
 def make_table(
@@ -65,24 +65,24 @@ def make_table(
 
 
 def yes_no_table(headings: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> Table:
-    """Make a table of a name, a coloured yes or no, and further cells."""
+    """Make a table whose rows have a name, a coloured yes or no, and further cells."""
     answers = {True: Text("yes", "green"), False: Text("no", "bold red")}
     return make_table(headings, ((name, answers[is_yes], *rest) for is_yes, (name, *rest) in rows))
 
 
 def results_table(results: Sequence[dict[str, Any]]) -> Table:
-    """Make a table of the results, with the stages of one task set side by side."""
+    """Make a table of evaluation results. Rows of the same task set follow each other."""
     return make_table(result_headings(results), map(result_cells, by_task_set(results)), num_names=2, is_grouped=True)
 
 
 def result_headings(results: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the headings of `result_cells`."""
+    """Return the headings of the table of results, for `result_cells`."""
     at_k = f"pass@{results[0]['k'] or 'k'}"
     return ["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"]
 
 
 def result_cells(result: dict[str, Any]) -> list[str]:
-    """Return the cells of one evaluation."""
+    """Return the row of one evaluation in the table of results."""
     sem = f" ± {100 * result['sem']:.1f}" if result["sem"] is not None else ""
     return [
         result["task_set"],
@@ -118,12 +118,12 @@ def list_remarks(result: dict[str, Any]) -> Iterator[str]:
 
 
 def lacks_isolation(result: dict[str, Any]) -> bool:
-    """Return True if sandboxes of an evaluation isolated nothing."""
+    """Return True if the evaluation ran in sandboxes without any isolation."""
     return Isolation.NONE in (result["isolation"] or "").split(", ")
 
 
 def describe_losses(result: dict[str, Any]) -> str:
-    """Describe lost rollouts, the attempts that count, and bounds of Pass@1 and pass@k with the lost ones."""
+    """Describe lost rollouts, the attempts that count, and bounds of Pass@1 and pass@k if lost rollouts counted."""
     lost = f"{result['num_lost']} rollouts were lost to the infrastructure"
     if result["pass_at_1_bounds"] is None:
         return lost
@@ -136,7 +136,7 @@ def describe_losses(result: dict[str, Any]) -> str:
 
 
 def costs_table(entries: dict[str, Entry]) -> Table:
-    """Make a table of requests, tokens and costs of an endpoint by stage."""
+    """Make a table of the requests to a model endpoint, their tokens and costs, by stage."""
     total = sum(entries.values(), Entry())
     rows = [
         (stage, e.requests, e.unanswered, e.input_tokens, e.cached_tokens, e.output_tokens, f"{e.cost:.4g}")
@@ -154,7 +154,7 @@ def iterations_table(iterations: Sequence[FinishedIteration]) -> Table:
 
 
 def _write(form: str, metrics: dict[str, float]) -> str:
-    """Format metrics by a template such as `{a/b:.1f}`; empty if one was not measured."""
+    """Format metrics by a template such as `{a/b:.1f}`; empty if a metric was not measured."""
     try:
         return form.format_map(metrics)
     except KeyError:
@@ -162,7 +162,7 @@ def _write(form: str, metrics: dict[str, float]) -> str:
 
 
 def trajectories_table(entries: Sequence[JournalEntry]) -> Table:
-    """Make a table of trajectories. A stage or task shared by all has no column: `describe_shared` names it.
+    """Make a table of trajectories. A stage or task that all share has no column: `describe_shared` names it.
 
     Only task names are folded, so that ids can be copied. With both a stage and a task column, `ended by` is left out.
     """
@@ -190,7 +190,7 @@ def find_shared(entries: Sequence[JournalEntry]) -> dict[str, str]:
 
 
 def name_verdict(verdict: str) -> str:
-    """Name the verdict of an audit; run folders spell a failed audit `convicted`."""
+    """Return the displayed name of an audit's verdict; run folders spell a failed audit `convicted`."""
     return "failed the audit" if verdict == "convicted" else verdict
 
 
@@ -200,7 +200,7 @@ def count_up(counts: dict[str, int]) -> str:
 
 
 def toggles_table(report: MismatchReport) -> Table:
-    """Make a table of the share of the gap that each fault explains, the largest first."""
+    """Make a table of the share of the log-prob gap that each suspected fault explains, the largest first."""
     policy = ["", f"the policy in {report.dtype}, weights of {report.weights}", f"{report.gap:.2e}", ""]
     rows = [[each.family, each.name, f"{each.gap:.2e}", _percent(each.share)] for each in report.toggles[:MAX_TOGGLES]]
     return make_table(["toggled", "were this the engine", "gap", "explained"], [policy, *rows], num_names=2)
@@ -211,7 +211,7 @@ def _percent(share: float) -> str:
 
 
 def places_table(report: MismatchReport) -> Table:
-    """Make a table of the gap by turn and position, before and after the best toggle."""
+    """Make a table of the log-prob gap by turn and position, with and without the fault that explains most."""
     rows = [*_list_places("turn", report.by_turn), *_list_places("position", report.by_position)]
     return make_table(["by", "from", "tokens", "gap", "left"], rows, num_names=1, is_grouped=True)
 

@@ -1,4 +1,4 @@
-"""Safe terminal output. Text written by an agent is printed as visible characters, never as control sequences."""
+"""Safe terminal output: control sequences in agents' texts are printed as visible characters."""
 
 import io
 import os
@@ -16,12 +16,12 @@ class Output(io.TextIOWrapper):
     """Text stream that exits the program if its reader has closed the pipe, as in `turnsmith show … | head -1`."""
 
     def write(self, text: str) -> int:
-        """Write text, or exit."""
+        """Write text; exit if the reader has closed the pipe."""
         with self._ending_unread():
             return super().write(text)
 
     def flush(self) -> None:
-        """Flush, or exit."""
+        """Flush the stream; exit if the reader has closed the pipe."""
         with self._ending_unread():
             super().flush()
 
@@ -51,7 +51,7 @@ def printing() -> Iterator[None]:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Make a console without markup, emoji codes and highlighting. A pipe has COLUMNS columns, or 80."""
+    """Make a rich console without markup, emoji codes and highlighting; in a pipe it has COLUMNS or 80 columns."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 

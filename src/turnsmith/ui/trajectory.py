@@ -1,4 +1,4 @@
-"""View of one trajectory, turn by turn. Text written by an agent is shown as plain text."""
+"""View of one trajectory, turn by turn. Control characters in agents' texts are escaped."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ MAX_TESTS = 20
 
 
 def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, console: Console) -> None:
-    """Print head, prompt, issue, turns, patch and verdict. An issue that the prompt contains is not repeated."""
+    """Print a trajectory: head, prompt, issue, turns, patch and verdict. An issue in the prompt is not repeated."""
     console.print(head(trajectory))
     console.print(make_rule(f"prompt · {trajectory.prompt_tokens} tokens"), Padding(plain(prompt.strip()), INDENT))
     if task and task.problem_statement.strip() not in prompt:
@@ -30,7 +30,7 @@ def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, cons
 
 
 def head(trajectory: Trajectory) -> Text:
-    """Format id, outcome and numbers."""
+    """Format the head of a trajectory: id, outcome and numbers."""
     style = "bold green" if trajectory.resolved else "bold red"
     facts = [
         f"ended by {trajectory.stop_reason}",
@@ -47,7 +47,7 @@ def head(trajectory: Trajectory) -> Text:
 
 
 def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[RenderableType]:
-    """Yield the rule, text, errors and observation of a turn."""
+    """Yield the parts of a turn to print: rule, text, errors and observation."""
     logprobs = trajectory.logprobs[turn.start : turn.end]
     mean = f" · mean log-prob {logprobs.mean():.2f}" if len(logprobs) else ""
     cut = " · cut at the length limit" if turn.finish_reason == "length" else ""
@@ -64,7 +64,7 @@ def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[Rend
 
 
 def verdict_parts(trajectory: Trajectory) -> Iterator[RenderableType]:
-    """Yield the patch, and the verdict with test results."""
+    """Yield the end of a trajectory to print: its patch, and the grader's verdict with test results."""
     yield make_rule("patch")
     patch = Syntax(to_printable(trajectory.patch), "diff", theme="ansi_dark", word_wrap=True)
     yield Padding(patch if trajectory.patch else plain("no changes", "dim"), INDENT)

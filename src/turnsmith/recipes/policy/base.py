@@ -1,4 +1,4 @@
-"""Interfaces of policies and of the functions that open engines and trainers. Imports no torch."""
+"""Interfaces of policies, and of functions that open engines and trainers. Imports no torch."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """Source of the turns of all episodes: a model that is trained here, or the model of an endpoint."""
+    """Model that writes the turns of all episodes: a model that the run can train, or the model of an endpoint."""
 
     @property
     def dialogues(self) -> DialogueFactory:
-        """Return the factory of the episodes' dialogues."""
+        """Return the factory that makes a dialogue with the model for each episode."""
 
     async def close(self) -> None:
-        """Release the engine."""
+        """Close the engine of the policy."""
 
 
 @dataclass(frozen=True)
 class PolicySetup:
-    """Inputs of a function that opens an engine or a trainer."""
+    """Arguments of the functions that open an engine or a trainer."""
 
     config: RunConfig
     model: "Callable[[], PreTrainedModel]"
-    """Function that returns the base model of this process, loaded at the first call. Engine and trainer share it."""
+    """Function that loads the base model at its first call. Engine and trainer share this model."""
     logs: Path
-    """Folder for the logs of servers."""
+    """Folder for the logs of model servers."""
     costs: Path
-    """File for the cost account of an endpoint."""
+    """File for the costs of requests to an endpoint."""
     progress: Progress
 
 
 @dataclass(frozen=True)
 class Start:
-    """Start of a training stage."""
+    """Arguments of a trainer that depend on the stage: optimizer settings, weights, number of steps."""
 
     optimizer: OptimizerConfig
     total_steps: int
-    """Optimizer steps of the stage; 0 if unknown."""
+    """Number of optimizer steps of the stage; 0 if unknown."""
     weights: WeightSource
 
 

@@ -15,7 +15,7 @@ KIND = "openai"
 
 @dataclass(frozen=True)
 class MessagePolicy:
-    """Policy of a chat engine."""
+    """Policy that consists of messages of a chat engine; it cannot be trained."""
 
     engine: ChatEngine
 
@@ -29,7 +29,7 @@ class MessagePolicy:
 
 
 def check_configuration(config: RunConfig) -> None:
-    """Check an endpoint's configuration without asking the server. Raises UsageError."""
+    """Check an endpoint's configuration without a request to the server. Raises UsageError."""
     if config.rft or config.stages:
         raise UsageError(
             "engine.kind openai gives text without token ids and log-probs, which RFT and RL need: to train on samples "
@@ -41,13 +41,13 @@ def check_configuration(config: RunConfig) -> None:
 
 
 def section(config: RunConfig) -> EndpointConfig:
-    """Return the section of this engine kind, which the configuration requires."""
+    """Return the configuration's section `engine.openai`."""
     assert config.engine.openai
     return config.engine.openai
 
 
 def read_key(endpoint: EndpointConfig) -> str:
-    """Read the key from the environment; empty if none is configured. Raises UsageError if it is not set or malformed."""
+    """Read the API key from the environment; empty if none is configured. Raises UsageError if it is unset or malformed."""
     name = endpoint.key_variable
     if name and not os.environ.get(name):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Policy of token ids that is trained here, and the engine and trainer that share its model in this process."""
+"""Policy that samples token ids and can be trained; engine and trainer that share a model in this process."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from turnsmith.training.memory import longest_context, plan_cache
 
 @dataclass
 class TokenPolicy:
-    """Policy of token ids: an engine that samples it, its current weights, and trainers for them."""
+    """Policy that consists of token ids: its engine, its current weights, and the means to train them."""
 
     renderer: ChatRenderer
     engine: Engine
@@ -31,7 +31,7 @@ class TokenPolicy:
 
     @property
     def dialogues(self) -> TokenDialogueFactory:
-        """Return the factory of the episodes' dialogues."""
+        """Return the factory that makes a dialogue with the model for each episode."""
         return TokenDialogueFactory(self.engine, self.renderer)
 
     async def start_training(self, optimizer: OptimizerConfig, total_steps: int = 0) -> Trainer:
@@ -39,7 +39,7 @@ class TokenPolicy:
         return await self.open_trainer(self.setup, Start(optimizer, total_steps, self.weights))
 
     async def take(self, weights: WeightSource) -> None:
-        """Make these the current weights of engine and later trainers. Raises UsageError if they do not fit."""
+        """Load weights into the engine, and use them for later trainers. Raises UsageError if they do not fit the model."""
         await self.engine.load_weights(weights)
         self.weights = weights
 
@@ -48,14 +48,14 @@ class TokenPolicy:
 
 
 def build_policy(engine: Engine, setup: PolicySetup) -> TokenPolicy:
-    """Build the policy of an open engine, at the base weights. Raises UsageError for an unusable model or trainer."""
+    """Build the policy around an open engine, with the base weights. Raises UsageError for an unusable model or trainer."""
     directory = find_model(setup.config.model.path)
     renderer = load_renderer(directory, setup.config.model.chat)
     return TokenPolicy(renderer, engine, SavedWeights(0, directory), setup, TRAINERS.load(setup.config.trainer.kind))
 
 
 async def open_inprocess_engine(setup: PolicySetup) -> InProcessEngine:
-    """Open an engine on the model of this process. Raises UsageError, before loading it, if the run does not fit."""
+    """Open an engine in this process. Raises UsageError before it loads the model if memory is too small for the run."""
     config = setup.config
     num_blocks = plan_cache(config, find_model(config.model.path))
     dtype = getattr(torch, config.model.dtype)

@@ -10,11 +10,11 @@ ENGINES = NameTable(
         "vllm": "turnsmith.recipes.policy.vllm:open_vllm_engine",
     },
 )
-"""Functions `recipes.policy.base.OpenEngine`."""
+"""Engine kind → import path of the function that opens the engine (`recipes.policy.base.OpenEngine`)."""
 TRAINERS = NameTable(
     "trainer",
     {
         "local": "turnsmith.recipes.policy.local:open_local_trainer",
     },
 )
-"""Functions `recipes.policy.base.OpenTrainer`."""
+"""Trainer kind → import path of the function that opens the trainer (`recipes.policy.base.OpenTrainer`)."""

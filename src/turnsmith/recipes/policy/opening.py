@@ -1,4 +1,4 @@
-"""Opening of the policy that `[engine]` and `[trainer]` select."""
+"""Opening of the policy that the configuration's `[engine]` and `[trainer]` select."""
 
 from functools import cache, partial
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Review of a run's rewards: audits of the patches that resolved a task, and the share that failed."""
+"""Review of a run's rewards: audits of the patches that resolved a task, and the share of failed audits."""
 
 import hashlib
 from collections import Counter
@@ -24,7 +24,7 @@ from turnsmith.types import Audit, Record, TaskTree, Trajectory
 
 
 class AuditedPatch(Record):
-    """Audit of one distinct patch of a task."""
+    """Result of the audit of one patch for a task."""
 
     instance_id: str
     digest: str
@@ -33,9 +33,9 @@ class AuditedPatch(Record):
 
 
 def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
-    """Count the verdicts, and compute the share of failed audits with its 95 % interval.
+    """Count the verdicts of audits, and compute the share of failed audits with its 95 % interval.
 
-    The share counts only patches with verdict honest or convicted. Share and interval are None if there are none.
+    The share counts only patches with verdict honest or convicted. Share and interval are None if there are no such patches.
     """
     counts = Counter(patch.audit.verdict for patch in patches)
     failed, num = counts["convicted"], counts["honest"] + counts["convicted"]
@@ -52,13 +52,13 @@ class Review:
 
     patches: list[AuditedPatch]
     num_paid: int
-    """Distinct patches that resolved their tasks, audited or not."""
+    """Number of distinct patches that resolved their tasks, audited or not."""
 
 
 async def review_run(
     config: RunConfig, folder: RunFolder, limit: int | None, provider: SandboxProvider, progress: Progress
 ) -> Review:
-    """Audit the resolved patches without an audit, at most the first `limit` in the order of the seed.
+    """Audit the patches that resolved a task and have no audit: at most `limit`, in an order drawn by the run's seed.
 
     Each audit is stored at once. Raises UsageError.
     """
@@ -85,7 +85,7 @@ async def review_run(
 
 
 def choose_by_seed(keys: Iterable[tuple[str, str]], seed: int, limit: int | None) -> list[tuple[str, str]]:
-    """Sort patches by a hash of seed and patch, and take the first `limit`; larger limits include smaller ones."""
+    """Sort patches by a hash of seed and patch, and take the first `limit`. A larger limit adds patches."""
     order = sorted(keys, key=lambda key: hashlib.sha256(f"{seed}/{'/'.join(key)}".encode()).digest())
     return order[:limit]
 

@@ -1,4 +1,4 @@
-"""Diagnosis of a difference between sampler and policy: one iteration is scored again under each hypothesis."""
+"""Diagnosis of a gap between the log-probs of engine and policy: scores one iteration again under each hypothesis."""
 
 import random
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from turnsmith.training.model import find_device
 from turnsmith.types import Trajectory
 
 MAX_EARLIER = 3
-"""Number of earlier weights that are tried, the newest first."""
+"""Number of earlier versions of the weights that are tried, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class IterationId:
 
 @dataclass(frozen=True)
 class Standing:
-    """Weights of the policy: the base, or the checkpoint of an iteration."""
+    """Version of the policy's weights: the base, or the checkpoint of an iteration."""
 
     name: str
     directory: Path
     after: IterationId | None
-    """None for the base."""
+    """Iteration that wrote the checkpoint; None for the base."""
 
     @property
     def is_there(self) -> bool:
@@ -56,18 +56,18 @@ class Standing:
 
 @dataclass(frozen=True)
 class Examined:
-    """Trajectories of one iteration, the weights that sampled them, and earlier weights."""
+    """Trajectories of one iteration, the weights that sampled them, and earlier versions of the weights."""
 
     place: IterationId
     trajectories: list[Trajectory]
     renderer: ChatRenderer
     model: PreTrainedModel
-    """The weights that sampled the trajectories according to the run folder."""
+    """Model with the weights that, according to the run folder, sampled the trajectories."""
     standing: Standing
     earlier: list[Standing]
-    """Earlier weights on disk, the newest first."""
+    """Earlier versions of the weights that are on disk, the newest first."""
     gone: list[Standing]
-    """Earlier weights that were removed."""
+    """Earlier versions of the weights that were removed from disk."""
 
 
 def examine_run(
@@ -124,14 +124,14 @@ def choose_place(config: RunConfig, folder: RunFolder, stage: str | None, iterat
 
 
 def list_places(config: RunConfig, folder: RunFolder) -> list[IterationId]:
-    """List every started iteration, in the order of the run."""
+    """List all iterations that have rollouts, in the order of the run."""
     parts = [("rft", 1)] if config.rft else []
     parts += [(stage.name, folder.next_iteration(stage.name) + 1) for stage in config.stages]
     return [IterationId(stage, number) for stage, count in parts for number in range(count)]
 
 
 def list_standings(config: RunConfig, folder: RunFolder, before: IterationId) -> list[Standing]:
-    """List all weights that existed when an iteration began; the last of them sampled it."""
+    """List all versions of the weights up to the beginning of an iteration; the last version sampled its rollouts."""
     places = list_places(config, folder)
     done = [
         each for each in places[: places.index(before)] if folder.iteration(each.stage, each.iteration).metrics.exists()
@@ -156,7 +156,7 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
         )
     found = [t for t in read_last(folder.iteration(place.stage, place.iteration).trajectories) if t.sampled.any()]
     if not found:
-        raise UsageError(f"no rollout of {place} holds a turn with tokens: there is nothing to score")
+        raise UsageError(f"no rollout of {place} holds a turn with tokens to score: choose another iteration")
     chosen = random.Random(0).sample(found, min(limit, len(found)))
     renderer = load_renderer(find_model(config.model.path), config.model.chat)
     model = load_plain(standing.directory, find_device(config.model.device))
@@ -166,7 +166,7 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
 
 
 def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Iterator[Hypothesis]:
-    """Yield every hypothesis, family by family; earlier weights are loaded one at a time."""
+    """Yield every hypothesis about the gap, family by family; earlier weights are loaded one at a time."""
     yield from tokenisation.list_hypotheses(case.renderer)
     yield from OTHER_DTYPES[config.model.dtype]
     yield from faults.KERNELS
@@ -177,7 +177,7 @@ def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Ite
 
 
 def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
-    """Read the token ids that these weights sampled; an engine may still hold their keys and values."""
+    """Read the token ids that a version of the weights sampled, whose keys and values the engine may still cache."""
     places = list_places(config, folder)
     after = places[places.index(standing.after) + 1 :] if standing.after else places
     journals = [folder.iteration(each.stage, each.iteration).trajectories for each in after]
@@ -186,7 +186,7 @@ def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[
 
 
 def list_remarks(case: Examined) -> Iterator[str]:
-    """Yield hypotheses that were not tried, and counts of tokens that differ from their re-tokenised text."""
+    """Yield remarks: hypotheses that were not tried, and the number of tokens that re-tokenising their text changes."""
     for standing in case.gone:
         yield f"not tried: weights and cache of {standing.name}, which is gone (keep_checkpoints)"
     if not case.earlier and not case.gone:
@@ -197,7 +197,7 @@ def list_remarks(case: Examined) -> Iterator[str]:
 
 
 def recall_training(place: IterationId, config: RunConfig, folder: RunFolder) -> Iterator[str]:
-    """Yield the log-prob gap and the warnings that training reported for the iteration."""
+    """Yield the log-prob gap and the warnings that training reported for an iteration."""
     file = folder.iteration(place.stage, place.iteration).metrics
     metrics = read_json(file) if file.exists() else {}
     if gap := metrics.get("logprob_gap/mean"):

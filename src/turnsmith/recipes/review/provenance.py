@@ -1,4 +1,4 @@
-"""Review of a run's provenance: recomputed digests from engine to journal, sample and micro-batch."""
+"""Review of a run's provenance: recomputes the digests that link engine, journal, sample and micro-batch."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from turnsmith.training.provenance import Break, Claim, claims_of, find_break
 from turnsmith.types import OUTCOMES, Sample, Trajectory
 
 RFT = "rft"
-"""Stage whose samples have another prompt than its rollouts."""
+"""Name of the stage of RFT, whose samples have a different prompt than the rollouts."""
 MAX_TOKENS = 65_536
-"""Size of the micro-batches that the review packs."""
+"""Size in tokens of the micro-batches into which the review packs samples."""
 
 
 @dataclass(frozen=True)
 class BrokenLink:
-    """First link of a run whose digest does not match."""
+    """First link, from engine to micro-batch, whose digest does not match."""
 
     link: Literal["engine → journal", "journal → sample", "sample → micro-batch"]
     found: Break
@@ -30,18 +30,18 @@ class BrokenLink:
 
 @dataclass
 class Traced:
-    """Counts over the journals of a run, up to the first broken link."""
+    """Numbers of trajectories, turns and tokens whose provenance is proven or not, up to the first broken link."""
 
     trajectories: int = 0
-    """Trajectories with matching digests."""
+    """Number of trajectories with matching digests."""
     turns: int = 0
     sampled_tokens: int = 0
     without_digest: int = 0
-    """Trajectories without a digest: from evaluations, or older than digests."""
+    """Number of trajectories without a digest: from evaluations, or from versions that recorded none."""
     lost: int = 0
-    """Trajectories lost to the infrastructure, which never train."""
+    """Number of trajectories lost to the infrastructure, which are never trained on."""
     retokenised: int = 0
-    """RFT samples made from text."""
+    """Number of RFT samples made from text."""
     broken: BrokenLink | None = field(default=None)
 
     def count(self, trajectory: Trajectory) -> None:
@@ -86,7 +86,7 @@ def count_retokenised(folder: RunFolder) -> int:
 
 
 def keep_with_digests(trajectories: Iterable[Trajectory], traced: Traced) -> Iterator[Trajectory]:
-    """Yield the trajectories with a digest, and count the others."""
+    """Yield the trajectories with a digest; add the others to the counts in `traced`."""
     for trajectory in trajectories:
         if not OUTCOMES[trajectory.outcome].in_loss:
             traced.lost += 1
@@ -97,7 +97,7 @@ def keep_with_digests(trajectories: Iterable[Trajectory], traced: Traced) -> Ite
 
 
 def find_broken(trajectories: list[Trajectory], journal: Path, *, trains: bool) -> BrokenLink | None:
-    """Find the first broken link of a journal; if it trains, also in its recomputed samples and micro-batches."""
+    """Find the first broken link of a journal and, if it was trained on, of samples and micro-batches made from it."""
     for trajectory in trajectories:
         if found := find_break(claim_of_journal(trajectory)):
             return BrokenLink("engine → journal", found, journal)
@@ -117,7 +117,7 @@ def claim_of_journal(trajectory: Trajectory) -> Claim:
 
 
 def remake_sample(trajectory: Trajectory) -> Sample:
-    """Make the sample of a trajectory as its stage does. For RFT, the prompt of the rollout is used."""
+    """Make the training sample of a trajectory as its stage did, but for RFT with the prompt of the rollout."""
     if not trajectory.trajectory_id.startswith(f"{RFT}/"):
         return to_sample(trajectory, advantage=1.0)
     prompt = trajectory.token_ids[: trajectory.prompt_tokens].tolist()

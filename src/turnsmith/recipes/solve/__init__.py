@@ -1,6 +1,6 @@
-"""Work on an issue in an ordinary checkout: a copy, attempts, a chosen patch.
+"""Work on an issue of a git checkout: copies the checkout, makes attempts, and chooses a patch.
 
-`solve` runs the whole, `attempt` plays one episode, `solution` reads the journal and chooses. `given_tests` runs the
-test command of a person. Commands and views import these modules. The package never trains and leaves the checkout
+`solve` makes the attempts, `attempt` runs one episode, `solution` chooses the best attempt. `given_tests` runs the
+user's test command. Commands and views import these modules. The package never trains and leaves the checkout
 unchanged.
 """

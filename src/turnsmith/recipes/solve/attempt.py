@@ -1,4 +1,4 @@
-"""One attempt at an issue: an episode in its own sandbox, its patch, and the result of the given tests.
+"""One attempt at an issue: an episode in its own sandbox, its patch, and the result of the user's tests.
 
 A trajectory is written to the journal even if the attempt is stopped.
 """
@@ -26,7 +26,7 @@ from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
 
 class Watcher(Progress, Protocol):
-    """Progress that also shows the turns of attempts."""
+    """Viewer of progress that also shows the turns of attempts."""
 
     def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
         """Show a finished turn; attempts are counted from 0, turns from 1."""
@@ -104,7 +104,7 @@ async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
 
 
 async def test_patch(trajectory: Trajectory, setup: AttemptSetup) -> Trajectory:
-    """Add the result of the given tests, if there are tests and the patch is not empty."""
+    """Run the user's tests on a trajectory's patch and add the result, if there are tests and the patch is not empty."""
     if not trajectory.patch:
         lost = trajectory.stop_reason in LOST
         outcome = Outcome(trajectory.stop_reason.value) if lost else Outcome.EMPTY_PATCH
@@ -121,7 +121,7 @@ async def test_patch(trajectory: Trajectory, setup: AttemptSetup) -> Trajectory:
 
 
 def to_grade(run: TestRun, isolation: str) -> Grade:
-    """Convert the result of the given tests to a grade."""
+    """Convert the result of the user's test command to a grade."""
     outcome = Outcome.RESOLVED if run.passed else Outcome.UNRESOLVED
     left_out = f"{len(run.left_out)} files left out" if run.left_out else ""
     detail = "; ".join(filter(None, [run.reason, left_out]))

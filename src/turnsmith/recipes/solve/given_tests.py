@@ -1,4 +1,4 @@
-"""Test command given by the user, run on a patch. There is no list of expected tests, so the command decides.
+"""Test command that the user gives, run on a patch. The command decides, since there are no lists of expected tests.
 
 Tests, and files that decide how tests run, are left out of the patch, as in grading. A plain pytest command runs with a
 sealed report and must run to its end. For any other command, only the exit code counts.
@@ -19,7 +19,7 @@ from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.types import Record, TaskTree
 
 NUM_LINES = 15
-"""Number of last output lines that are kept."""
+"""Number of last output lines of the test command that are kept."""
 
 
 class TestRun(Record):
@@ -29,21 +29,21 @@ class TestRun(Record):
 
     passed: bool
     exit_code: int | None = None
-    """None if the command did not run or timed out."""
+    """Exit code of the command; None if it did not run or timed out."""
     reason: str = ""
-    """Reason of the failure; empty if it passed."""
+    """Reason why the tests failed; empty if they passed."""
     lines: tuple[str, ...] = ()
-    """Last lines of its output."""
+    """Last lines of the command's output."""
     left_out: tuple[str, ...] = ()
-    """Files left out of the patch, each with its kind."""
+    """Files of the patch that were not applied for the tests, each with its kind."""
     is_sealed: bool = False
-    """True for pytest with a report that the code under test cannot write."""
+    """True if the tests ran by pytest with a report that the code under test cannot write."""
     duration_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class GivenTests:
-    """Test command with the task tree and the sandboxes it runs in."""
+    """Test command of the user, with the task tree and the sandbox provider to run it."""
 
     command: str
     tree: TaskTree
@@ -51,7 +51,7 @@ class GivenTests:
     timeout_s: float
 
     async def run(self, patch: str) -> TestRun:
-        """Run the command on a patch in a pristine sandbox. Raises SandboxError, GradingError."""
+        """Run the test command on a patch in a new sandbox. Raises SandboxError, GradingError."""
         started_at = time.monotonic()
         try:
             selection = select_hunks(patch, self.project)
@@ -66,7 +66,7 @@ class GivenTests:
 
     @property
     def project(self) -> Project:
-        """Return the project that decides which files are left out."""
+        """Return the project's test settings, which decide which files of a patch are left out."""
         return Project(self.tree.layers, frozenset(), import_roots=find_import_roots(self.command, self.tree.layers))
 
     async def _run_sealed(self, patch: str) -> TestRun:
@@ -93,7 +93,7 @@ class GivenTests:
 
 
 def find_reason(report: SuiteReport) -> str:
-    """Return the reason why a sealed run failed; empty if it passed."""
+    """Return the reason why a pytest run with a sealed report failed; empty if it passed."""
     if report.timed_out:
         return f"it took longer than {report.duration_s:.0f} s"
     if report.exit_code:
@@ -104,12 +104,12 @@ def find_reason(report: SuiteReport) -> str:
 
 
 def last_lines(output: str) -> tuple[str, ...]:
-    """Return the last lines that are not empty."""
+    """Return the last lines of an output, without empty lines."""
     return tuple(line for line in output.splitlines() if line.strip())[-NUM_LINES:]
 
 
 async def check_command(tests: GivenTests) -> Sequence[str]:
-    """Run the command on the unchanged checkout and return remarks.
+    """Run the test command on the unchanged checkout and return remarks.
 
     Raises UsageError if the command cannot run, SandboxError, GradingError.
     """

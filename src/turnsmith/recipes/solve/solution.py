@@ -1,4 +1,4 @@
-"""Solution of an issue: the attempts, the one that is kept, the reason, and its patch."""
+"""Solution of an issue: all attempts, the attempt that is kept, the reason of the choice, and the patch."""
 
 from collections.abc import Sequence
 
@@ -13,42 +13,42 @@ from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Record, StopReason, Trajectory
 
 STAGE, TASK_SET = "solve", "checkout"
-"""Folder names of the attempts below `evals/`."""
+"""Names of the folders below `evals/` that hold the attempts of `turnsmith solve`."""
 
 
 class Attempt(Record):
-    """Summary of one attempt."""
+    """Summary of one attempt of `turnsmith solve`."""
 
     trajectory_id: str
     stop_reason: str
     num_turns: int
     patch_bytes: int
     tests: TestRun | None = None
-    """None if no tests were given or run."""
+    """Result of the user's tests on the attempt's patch; None if they were not given or not run."""
     detail: str = ""
 
 
 class Solution(Record):
-    """All attempts, and the one whose patch is kept."""
+    """All attempts of `turnsmith solve`, and the attempt whose patch is kept."""
 
     kept: str = ""
     """Id of the trajectory whose patch is kept; empty if no attempt has a patch."""
     why: str = ""
     patch: str = ""
-    """File of the patch."""
+    """Path of the file with the kept patch."""
     test_command: str = ""
     verified: bool = False
-    """True if the given tests passed on the patch."""
+    """True if the user's tests passed on the kept patch."""
     attempts: tuple[Attempt, ...] = ()
 
     @property
     def is_success(self) -> bool:
-        """Return True if there is a patch, and it passed the given tests, if any."""
+        """Return True if there is a patch that passed the user's tests, if tests were given."""
         return bool(self.kept) and (self.verified or not self.test_command)
 
 
 def conclude(folder: RunFolder, test_command: str) -> Solution:
-    """Choose the best attempt in the folder, and write its patch and `solution.json`."""
+    """Choose the best attempt in a run folder, and write its patch and `solution.json`."""
     trajectories = list(read_trajectories(folder.eval_trajectories(STAGE, TASK_SET)))
     attempts = [describe_attempt(trajectory, read_tests(folder, trajectory)) for trajectory in trajectories]
     solution = Solution(test_command=test_command, attempts=tuple(attempts))
@@ -64,7 +64,7 @@ def conclude(folder: RunFolder, test_command: str) -> Solution:
 
 
 def choose(attempts: Sequence[Attempt]) -> Attempt | None:
-    """Choose the first attempt whose tests passed; else the smallest patch, submitted ones first.
+    """Choose the first attempt whose tests passed, else the smallest submitted patch, else the smallest patch.
 
     Attempts with an empty patch are never chosen.
     """
@@ -73,13 +73,13 @@ def choose(attempts: Sequence[Attempt]) -> Attempt | None:
 
 
 def rank(attempt: Attempt) -> tuple[bool, bool, int]:
-    """Return the sort key of an attempt, smallest is best; passing attempts are equal and keep their order."""
+    """Return the sort key of an attempt; the smallest key is best. Attempts with passed tests have equal keys."""
     passed = bool(attempt.tests and attempt.tests.passed)
     return not passed, not passed and attempt.stop_reason != StopReason.SUBMITTED, 0 if passed else attempt.patch_bytes
 
 
 def explain_choice(kept: Attempt, num: int, *, is_tested: bool) -> str:
-    """Explain in one line why an attempt is kept."""
+    """Explain in one line why an attempt was chosen from `num` attempts."""
     if kept.tests and kept.tests.passed:
         return "the given tests pass on it"
     ending = kept.detail if kept.stop_reason == StopReason.STOPPED else kept.stop_reason
@@ -112,12 +112,12 @@ def find_refusal(patch: str) -> str:
 
 
 def write_tests(folder: RunFolder, trajectory: Trajectory, run: TestRun) -> None:
-    """Write the result of the given tests on an attempt's patch."""
+    """Write the result of the user's tests on an attempt's patch."""
     write_json(folder.attempt_tests(trajectory.index), run.model_dump(mode="json"))
 
 
 def read_tests(folder: RunFolder, trajectory: Trajectory) -> TestRun | None:
-    """Read the result of the given tests on an attempt's patch; None if they were not run."""
+    """Read the result of the user's tests on an attempt's patch; None if they were not run."""
     file = folder.attempt_tests(trajectory.index)
     return TestRun.model_validate(read_json(file)) if file.exists() else None
 

@@ -30,23 +30,23 @@ from turnsmith.types import Isolation, Task, TaskTree
 
 @dataclass(frozen=True)
 class Assignment:
-    """Issue, checkout and options of one `turnsmith solve`."""
+    """Issue, checkout and options of one call of `turnsmith solve`."""
 
     config: RunConfig
     folder: RunFolder
     checkout: Checkout
     tree: dict[str, TreeFile]
-    """Copy of the tracked files, by path."""
+    """Path → copy of a tracked file."""
     issue: str
     tests: str
-    """Test command; empty if none was given."""
+    """Test command of the user; empty if none was given."""
     num_attempts: int
     wishes: Wishes | None
     """Options of the Python environment; None to use the Python of this machine."""
 
 
 async def solve(assignment: Assignment, watcher: Watcher) -> None:
-    """Make the attempts and write them to the journal. Raises UsageError, SandboxError, GradingError, OutOfBudget."""
+    """Make all attempts and write them to the journal. Raises UsageError, SandboxError, GradingError, OutOfBudget."""
     config = assignment.config
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     provider = make_provider(config.sandbox)
@@ -71,7 +71,7 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
 
 
 async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
-    """Write the checkout's copy as a task with a history of one commit. Raises UsageError."""
+    """Write the copy of the checkout to disk as a task with a git history of one commit. Raises UsageError."""
     folder, name = assignment.folder.task_set(TASK_SET).absolute(), assignment.checkout.name
     layer = TreeStore(folder).write(name, assignment.tree)
     layers: tuple[Path, ...]
@@ -101,7 +101,7 @@ async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
 
 
 async def build_environment(assignment: Assignment, layer: Path, folder: Path, wishes: Wishes) -> Environment:
-    """Build the environment of the unchanged copy, as `tasks mine` does. Raises UsageError."""
+    """Build the Python environment of the checkout's unchanged copy, as `tasks mine` does. Raises UsageError."""
     history, stopped = assignment.checkout.git, Event()
     contents = {path: file.content for path, file in assignment.tree.items()}
 
@@ -123,7 +123,7 @@ async def build_environment(assignment: Assignment, layer: Path, folder: Path, w
 
 
 def open_tests(assignment: Assignment, tree: TaskTree, provider: SandboxProvider) -> GivenTests | None:
-    """Return the given tests, or None."""
+    """Return the user's tests, ready to run; None if no test command was given."""
     timeout_s = assignment.config.rollouts.tests_timeout_s
     return GivenTests(assignment.tests, tree, provider, timeout_s) if assignment.tests else None
 
@@ -140,7 +140,7 @@ def plan_attempts(assignment: Assignment, tree: TaskTree) -> list[Rollout]:
 
 
 async def make_attempts(rollouts: Sequence[Rollout], setup: AttemptSetup) -> None:
-    """Run all attempts at once; the first that passes the given tests cancels the others, with the reason."""
+    """Run all attempts concurrently; the first that passes the user's tests cancels the others."""
     attempts = [asyncio.create_task(make_attempt(rollout, setup)) for rollout in rollouts]
     why = ""
     try:
