@@ -16,7 +16,7 @@ from turnsmith.sandboxes.inside.toolbox import CWD_FD, REPORT_FD
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, MAX_REPORT_BYTES, Header
 
 OPERATIONS = ("read", "write")
-"""Requests that access one file."""
+"""Names of the requests to the supervisor that access one file."""
 MAX_PATH_BYTES = 4096
 WARM = b"warm"
 """Text that a fork of the preloaded interpreter reports instead of the shell's final directory."""
