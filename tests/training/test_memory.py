@@ -7,9 +7,8 @@ from turnsmith.config import ModelConfig
 from turnsmith.engines.torch.attention import hidden_states
 from turnsmith.engines.torch.precision import computing_in
 from turnsmith.errors import UsageError
-from turnsmith.training.attention import PackedLayout
 from turnsmith.training.memory import activation_bytes, count_parameters
-from turnsmith.training.model import find_device, load_model, logprobs_of_sampled, recompute_layers
+from turnsmith.training.model import PackedLayout, find_device, load_model, logprobs_of_sampled, recompute_layers
 from turnsmith.types import MicroBatch
 
 

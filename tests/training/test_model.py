@@ -10,8 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from turnsmith.config import ModelConfig
 from turnsmith.errors import UsageError
 from turnsmith.training import model as model_module
-from turnsmith.training.attention import PackedLayout
-from turnsmith.training.model import load_model, logprobs_of_sampled
+from turnsmith.training.model import PackedLayout, load_model, logprobs_of_sampled
 from turnsmith.types import MicroBatch
 
 
@@ -60,7 +59,7 @@ def test_varlen_attention_equals_attention_per_sample(monkeypatch):
     query, key, value = (torch.randn(1, heads, 10, 8) for heads in (4, 2, 2))
     one_by_one = layout.attend(0, query, key, value, 0.3)
     monkeypatch.setattr("turnsmith.engines.torch.attention.varlen_attn", plain_varlen)
-    monkeypatch.setattr("turnsmith.training.attention.has_kernel", lambda device, dtype: True)
+    monkeypatch.setattr("turnsmith.training.model.has_kernel", lambda device, dtype: True)
     torch.testing.assert_close(layout.attend(0, query, key, value, 0.3), one_by_one)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from turnsmith.mismatch import faults, forward, settings
-from turnsmith.mismatch.base import Hypothesis, reported
+from turnsmith.mismatch.forward import Hypothesis, reported
 from turnsmith.mismatch.report import Setting, Stretch, Toggle
 from turnsmith.training.sampler_settings import ALTERNATIVES, least_evidence
 from turnsmith.types import Trajectory

@@ -14,7 +14,7 @@ from transformers import DynamicCache, PreTrainedModel
 from turnsmith.engines.torch import attention
 from turnsmith.engines.torch.sequences import common_prefix
 from turnsmith.mismatch import forward
-from turnsmith.mismatch.base import Hypothesis
+from turnsmith.mismatch.forward import Hypothesis
 from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample, Trajectory
 

@@ -1,7 +1,8 @@
-"""Reference forward pass: transformers in float32, one sequence at a time, no packing, no cache."""
+"""Hypotheses of engine faults, and the reference forward pass: transformers in float32, one sequence at a time, no cache."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,28 @@ from turnsmith.training.model import MAX_CHUNK_LOGITS, report_model_errors
 from turnsmith.types import Trajectory
 
 KERNEL = "sdpa"
+Rescore = Callable[[PreTrainedModel, Trajectory], np.ndarray]
+"""Function that computes, with a float32 transformers model, the log-probs of a trajectory's sampled tokens; float32."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One possible fault of an engine."""
+
+    family: str
+    """Family of the fault, e.g. `weights`."""
+    name: str
+    """Name of the fault, phrased to complete `the gap is explained by …`."""
+    rescore: Rescore
+    is_noise: bool = False
+    """True if the fault predicts only the size of log-prob errors, not their sign, as for rounding."""
+    prepare: Callable[[PreTrainedModel], PreTrainedModel] = lambda model: model
+    """Function that prepares the model for `rescore`, called once for all rollouts."""
+
+
+def reported(trajectory: Trajectory) -> np.ndarray:
+    """Return the log-probs that the engine reported for the sampled tokens, in order."""
+    return trajectory.logprobs[trajectory.sampled]
 
 
 def load_plain(directory: Path, device: torch.device) -> PreTrainedModel:

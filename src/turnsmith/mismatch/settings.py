@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from turnsmith.engines.torch.sampling import shape_logits
 from turnsmith.mismatch import forward
-from turnsmith.mismatch.base import Hypothesis, reported
+from turnsmith.mismatch.forward import Hypothesis, reported
 from turnsmith.training.sampler_settings import ALTERNATIVES, Alternative, Sampled, log_ratio, mix_with_policy
 from turnsmith.types import SamplingParams, Trajectory
 

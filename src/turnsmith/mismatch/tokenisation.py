@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.mismatch import forward
-from turnsmith.mismatch.base import Hypothesis
+from turnsmith.mismatch.forward import Hypothesis
 from turnsmith.types import Trajectory
 
 Ids = Sequence[int]

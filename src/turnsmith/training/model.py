@@ -1,4 +1,4 @@
-"""Loading of causal models from Hugging Face directories, and computation of log-probs of sampled tokens."""
+"""Loading of causal models from Hugging Face directories, and log-probs of sampled tokens in packed samples."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -17,11 +17,10 @@ from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
 from turnsmith.engines.torch import attention
-from turnsmith.engines.torch.attention import hidden_states
+from turnsmith.engines.torch.attention import Boundaries, attend_packed, has_kernel, hidden_states
 from turnsmith.engines.torch.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
-from turnsmith.training.attention import PackedLayout
 from turnsmith.training.directories import find_model
 from turnsmith.training.sampler_settings import weigh
 from turnsmith.types import MicroBatch
@@ -33,6 +32,29 @@ MAX_CHUNK_LOGITS = 2**25
 
 UNSUPPORTED_FIELDS = ("final_logit_softcapping", "attn_logit_softcapping", "logit_scale", "logits_scaling")
 """Fields of a model's configuration that change logits or attention in ways that trainer and engine do not support."""
+
+
+class PackedLayout:
+    """Attention layout of samples that lie end to end in one row, given by their lengths."""
+
+    def __init__(self, lengths: list[int], device: torch.device) -> None:
+        self.position_ids = torch.cat([torch.arange(length) for length in lengths]).to(device)
+        self._lengths = lengths
+        self._boundaries = Boundaries(lengths, device)
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """Compute causal attention within each sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+        # Under autocast, rotary embedding returns queries and keys in fp32, while values keep the autocast dtype.
+        query, key = query.to(value.dtype), key.to(value.dtype)
+        if has_kernel(value.device, value.dtype):
+            query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
+            return attend_packed(query, key, value, self._boundaries, self._boundaries, scaling)[None]
+        segments = zip(*(tensor.split(self._lengths, dim=2) for tensor in (query, key, value)), strict=True)
+        outputs = [
+            scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=True)
+            for q, k, v in segments
+        ]
+        return torch.cat([output.transpose(1, 2) for output in outputs], dim=1)
 
 
 def load_model(config: ModelConfig) -> PreTrainedModel:

@@ -13,9 +13,8 @@ from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import ROUNDING_GAP, RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.mismatch import examination, faults, tokenisation
-from turnsmith.mismatch.base import Hypothesis
 from turnsmith.mismatch.examination import OTHER_DTYPES, Rescoring, attempt
-from turnsmith.mismatch.forward import load_plain
+from turnsmith.mismatch.forward import Hypothesis, load_plain
 from turnsmith.mismatch.report import MismatchReport
 from turnsmith.recipes.sampler_check import list_warnings
 from turnsmith.runs.folder import RunFolder, read_json
