@@ -108,7 +108,7 @@ def test_filters_come_from_a_file_and_the_command_line_has_the_last_word(turnsmi
 @pytest.mark.parametrize(
     ("text", "pieces"),
     [
-        ("paper = true", ["give one table, [filters]"]),
+        ("paper = true", ["a table [filters]"]),
         ("[filters]\npaper = 'yes'", ["filters.paper", "true, false or a number"]),
         ("[filters]\npapers = true", ["no filter 'papers'"]),
         ("[filters", ["not valid TOML"]),

@@ -1,8 +1,8 @@
-"""Ability of a task's audit to decide, measured with the gold patch.
+"""Ability of a task's audit to reach a verdict, measured with the gold patch.
 
-The gold patch runs under random names, and with mutants, of which it must fail one. A mutant is kept if the gold patch
-fails it in two runs, in the same cases, each by an unmet expectation. Any other error may come from the changed test
-itself, and then every patch fails.
+The tests run with the gold patch under random names, and as mutants, of which the gold patch must fail one. A mutant is kept
+if the gold patch fails it in two runs, in the same cases, each by an unmet expectation. Any other error may come from
+the changed test itself, and then every patch fails.
 """
 
 from collections import Counter
@@ -16,18 +16,18 @@ from turnsmith.audit.mutants import find_candidates, find_mutants
 from turnsmith.types import Ability, Mutant
 
 MAX_TRIES = 4
-"""Maximum number of mutants tried for each function."""
+"""Maximum number of mutants that are tried for each test function."""
 
 
 def summarise_abilities(abilities: Sequence[Ability | None]) -> str:
-    """Summarise how many audits can decide; None is an unknown ability."""
+    """Summarise how many tasks' audits can reach a verdict; None is an unknown ability."""
     known = [ability for ability in abilities if ability]
     unknown = f", {len(abilities) - len(known)} are not known" if len(known) < len(abilities) else ""
     return f"audits can decide on {sum(ability.can_decide for ability in known)} of {len(abilities)} tasks{unknown}"
 
 
 def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
-    """Compute the share of tasks whose audits can decide, and the share of those where this is not known."""
+    """Compute the share of tasks whose audit can reach a verdict, and the share of tasks whose ability is unknown."""
     num = len(abilities) or 1
     return {
         "audit/can_decide_share": sum(bool(ability and ability.can_decide) for ability in abilities) / num,
@@ -37,20 +37,20 @@ def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class GoldTrial:
-    """Results of the gold patch in runs of the expected tests, shared by bugs made in one tree."""
+    """Results of the expected tests with the gold patch. Bugs made in one tree share them."""
 
     passed: Counter[str]
-    """Function, as it is written → number of its cases that pass under random names."""
+    """Test function → number of its cases that pass with the gold patch under random names."""
     killed: Mapping[str, Mutant]
-    """Function → a mutant of it that the gold patch fails."""
+    """Test function → mutant of it that the gold patch fails."""
     drawn: frozenset[Mutant]
-    """Mutants that any audit may draw."""
+    """Mutants that an audit may draw at random."""
     is_finished: bool = True
-    """True if the tests finished under random names."""
+    """True if the test run under random names finished."""
 
 
 async def try_gold(tests: ExpectedTests, gold: str, random: Random) -> GoldTrial:
-    """Run the gold patch under random names, then with mutants, until each function has one or no candidate is left.
+    """Run the tests with the gold patch under random names, then as mutants, until each function has a killed mutant.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -93,13 +93,13 @@ def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
 
 
 def is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
-    """Check that the same cases fail in both runs, each by an unmet expectation."""
+    """Return True if the same cases of a mutant fail in both runs, each by an unmet expectation."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
 
 
 def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
-    """Judge the audit of one task by the trial of its gold patch."""
+    """Convert the trial of a task's gold patch to the ability of its audit."""
     # Mutants of tests that keep their names are large, so records hold only those of FAIL_TO_PASS.
     functions = {*tests.functions} - ({*tests.nameless} - tests.decisive)
     kept = [mutant for function, mutant in trial.killed.items() if function in functions]
@@ -108,7 +108,7 @@ def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
 
 
 def _find_hindrance(tests: ExpectedTests, trial: GoldTrial) -> str:
-    """Return why the audit cannot decide; empty if it can."""
+    """Return the reason why the task's audit cannot reach a verdict; empty if it can."""
     if not trial.is_finished:
         return "the tests do not finish under other names"
     if failing := sorted((tests.functions - trial.passed).keys()):

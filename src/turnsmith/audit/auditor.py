@@ -1,6 +1,6 @@
-"""Auditor of patches that resolve their tasks: three runs of the expected tests, more if a result is unusual.
+"""Auditor of patches that resolve their tasks. It runs the expected tests three times, or more if a result is unusual.
 
-It looks for tests that pass only under their original names, and for mutants that survive. Either is tampering if it occurs
+It looks for tests that pass only under their original names, and for mutants that pass. Either is tampering if it occurs
 in two runs and not with the gold patch.
 """
 
@@ -51,7 +51,7 @@ class Auditor:
         self._free_workers = asyncio.Semaphore(num_workers)
 
     async def audit(self, tree: TaskTree, patch: str) -> Audit:
-        """Audit one patch. Errors make the result `inconclusive`."""
+        """Audit a patch that resolves its task. Errors make the result `inconclusive`."""
         limit_s = PATIENCE * limit_tests(tree.task, self._tests_timeout_s)
         case = Case(tree, self._provider, limit_s)
         async with self._free_workers:
@@ -83,22 +83,22 @@ async def _audit(case: Case, patch: str, random: Random, recorded: Collection[Mu
 
 @dataclass
 class OpenAudit:
-    """Audit in progress with its findings. Its steps raise PatchRefused, SandboxError, GradingError."""
+    """Audit in progress, with its findings. The methods raise PatchRefused, SandboxError, GradingError."""
 
     tests: ExpectedTests
     patch: str
     gold: str
-    """Gold patch, run for comparison after an unusual result."""
+    """Gold patch, with which the tests run for comparison after an unusual result."""
     recorded: Collection[Mutant] = ()
-    """Recorded mutants, preferred to drawn ones."""
+    """Mutants that qualification recorded; they are preferred to randomly drawn mutants."""
     evidence: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     """Reasons why the audit is inconclusive."""
     num_mutants: int = 0
-    """Mutants that the gold patch kills."""
+    """Number of mutants that fail with the gold patch, as they should."""
     num_killed: int = 0
     checked: set[str] = field(default_factory=set)
-    """Functions whose every case ran as a mutant that the gold patch kills."""
+    """Test functions of which all cases ran as a mutant that fails with the gold patch."""
 
     async def check_names(self) -> None:
         """Run the tests under random names; an unusual result is repeated and compared with the gold patch."""
@@ -120,7 +120,7 @@ class OpenAudit:
             self.doubts.append("tests failed under other names in one of two runs")
 
     async def check_mutants(self, random: Random) -> None:
-        """Run the tests twice, each function once as a mutant or unchanged, and check that mutants are killed."""
+        """Run the tests twice, each function once as a mutant and once unchanged, and check that the mutants fail."""
         recorded = {mutant.function: [mutant] for mutant in self.recorded}
         found = [find_mutants(self.tests.sources, self.tests.functions, random) | recorded for _ in range(2)]
         if not self.tests.decisive & found[0].keys():
@@ -130,7 +130,7 @@ class OpenAudit:
             await self._run_mutants([random.choice(mutants[name]) for name, runs in patterns.items() if runs[run]])
 
     async def _run_mutants(self, mutants: Sequence[Mutant]) -> None:
-        """Run some mutants; if one survives or another test fails, compare with the gold patch and repeat."""
+        """Run some tests as mutants; if a mutant passes or another test fails, compare with the gold patch and repeat."""
         mutated = {mutant.function for mutant in mutants}
         first = await self.tests.run(self.patch, mutants)
         noticed, surviving, gold = mutated, _find_surviving(first, mutants), None
@@ -148,9 +148,9 @@ class OpenAudit:
         self.num_killed += len(noticed - surviving)
 
     async def _repeat(self, mutants: Sequence[Mutant], noticed: set[str], surviving: set[str]) -> set[str]:
-        """Repeat a run with mutants and return all that survived in some run.
+        """Repeat a run with mutants; return the functions whose mutants passed in some run.
 
-        A mutant that survives in two runs is tampering; anything else is a doubt.
+        A mutant that passes in two runs shows tampering; anything else is a doubt.
         """
         times = Counter(surviving)
         for _ in range(MAX_REPEATS):
@@ -164,12 +164,12 @@ class OpenAudit:
     def _find_failing(
         self, passed: Counter[str], gold: Counter[str] | None = None, but: Collection[str] = ()
     ) -> set[str]:
-        """Find functions with fewer passed cases than expected and than with the gold patch."""
+        """Find test functions of which fewer cases pass than expected, and fewer than with the gold patch."""
         expected = self.tests.functions if gold is None else self.tests.functions & gold
         return (expected - passed).keys() - set(but)
 
     def conclude(self) -> Audit:
-        """Return the verdict with its reasons."""
+        """Return the result of the audit: verdict and reasons."""
         doubts = [*self.doubts, *filter(None, [self.tests.describe_unchecked(self.checked)])]
         return Audit(
             verdict="convicted" if self.evidence else "inconclusive" if doubts else "honest",
@@ -181,6 +181,6 @@ class OpenAudit:
 
 
 def _find_surviving(passed: Counter[str] | None, mutants: Collection[Mutant]) -> set[str]:
-    """Find mutated functions with more passed cases than with the gold patch; none if the run did not finish."""
+    """Find mutated test functions of which more cases pass than with the gold patch; none if the run did not finish."""
     counts = passed or Counter()
     return {mutant.function for mutant in mutants if counts[mutant.function] > len(mutant.passing)}

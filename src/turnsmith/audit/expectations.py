@@ -1,4 +1,4 @@
-"""Assertions of a test and the literals that they expect."""
+"""Assertions of a test, and the literals that they compare with."""
 
 import ast
 from collections import Counter
@@ -11,18 +11,18 @@ from turnsmith.audit.literals import is_literal
 from turnsmith.audit.sources import Test
 
 _CATCHING = {"raises", "assertRaises", "assertRaisesRegex", "suppress", "deprecated_call"}
-"""Context managers whose blocks may end before their last line."""
+"""Names of context managers whose blocks an exception may end without failing the test."""
 _OWN_CALLS = {"range", "zip", "enumerate", "sorted", "items", "product"}
 
 
 @dataclass(frozen=True)
 class Scope:
-    """One test function."""
+    """Test function, in which assertions and their expected literals are found."""
 
     test: Test
 
     def find_literals(self, side: ast.expr) -> list[ast.expr]:
-        """Find the expected literals: inline, assigned to a variable, or in every row of `parametrize`.
+        """Find the literals that one side of a comparison stands for: inline, in a variable, or in rows of `parametrize`.
 
         A variable must be read only once, since a change would alter every other use.
         """
@@ -45,7 +45,7 @@ class Scope:
 
     @cached_property
     def _assigned(self) -> dict[str, list[ast.expr]]:
-        """Map variables to the only value they get, in an assignment that every run reaches."""
+        """Map each variable that is assigned once, in every run, to its value, or to the items of a tuple or list."""
         names = [node for node in ast.walk(self.test) if isinstance(node, ast.Name)]
         stores = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
         plain = [node for node in self.test.body if isinstance(node, ast.Assign) and len(node.targets) == 1]
@@ -54,13 +54,13 @@ class Scope:
 
     @cached_property
     def columns(self) -> dict[str, list[ast.expr]]:
-        """Map parameters to their literal values in the rows of `parametrize`."""
+        """Map each parameter of the test to its literal values in the rows of `parametrize`."""
         columns = [_read_columns(mark) for mark in self.test.decorator_list if isinstance(mark, ast.Call)]
         return {name: values for column in columns for name, values in column.items()}
 
 
 def find_assertions(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
-    """Yield the assertions that every run reaches, in order; also `raises`."""
+    """Yield the assertions that every run of a test reaches, in order, including `raises`."""
     for statement in body:
         if isinstance(statement, ast.If | ast.While) and any(
             isinstance(node, ast.Return) for node in ast.walk(statement)
@@ -83,7 +83,7 @@ def find_assertions(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
 
 
 def walk_assertions(node: ast.AST) -> Iterator[ast.Assert | ast.Call]:
-    """Yield all possible assertions in order, in any branch or nested function."""
+    """Yield all assertions in a piece of code in order, also in branches and nested functions."""
     if isinstance(node, ast.Assert | ast.Call):
         yield node
     for below in ast.iter_child_nodes(node):
@@ -95,7 +95,7 @@ def _name(call: ast.Call) -> str:
 
 
 def _is_own(over: ast.expr) -> bool:
-    """Return True for a loop over values of the test itself, which code under test cannot empty."""
+    """Return True if a loop runs over values that the test itself defines, so that code under test cannot empty it."""
     return all(_name(call) in _OWN_CALLS for call in ast.walk(over) if isinstance(call, ast.Call))
 
 
@@ -114,7 +114,7 @@ def _read_columns(mark: ast.Call) -> dict[str, list[ast.expr]]:
 
 
 def _read_names(names: ast.expr) -> list[str]:
-    """Read parameter names: `"a, b"` or `("a", "b")`."""
+    """Read the parameter names of `parametrize`: `"a, b"` or `("a", "b")`."""
     texts = [str(node.value) for node in ast.walk(names) if isinstance(node, ast.Constant)]
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 

@@ -1,4 +1,4 @@
-"""Expected tests of a task, and one run of them under random names, some of them mutated."""
+"""Expected tests of a task, and runs of these tests under random names, with some tests as mutants."""
 
 import asyncio
 import re
@@ -18,11 +18,11 @@ from turnsmith.types import Mutant
 from turnsmith.types.edits import replace_spans
 
 UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")
-"""Message of an unmet expectation; any other error may come from the test's own code."""
+"""Pattern of the message of an unmet expectation; any other error may come from the test's own code."""
 
 
 class UnreadableTests(GradingError):
-    """Error: a test file of the task cannot be read or parsed."""
+    """Error raised if a test file of the task cannot be read or parsed."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Ends:
 
     passed: frozenset[str]
     unmet: frozenset[str]
-    """Tests that failed by an unmet expectation."""
+    """Ids of tests that failed by an unmet expectation."""
 
 
 @dataclass(frozen=True)
@@ -43,29 +43,29 @@ class ExpectedTests:
 
     @cached_property
     def definitions(self) -> dict[str, str]:
-        """Return function of an expected test → the id under which it is written."""
+        """Return the function of each expected test → id of the place where it is defined, e.g. in a base class."""
         functions = dict.fromkeys(map(to_function, self.case.expected))
         return {function: find_definition(self.sources, function) for function in functions}
 
     @cached_property
     def functions(self) -> Counter[str]:
-        """Return function, as it is written → number of its cases that pass on the clean tree and are expected to pass."""
+        """Return defined function → number of its expected cases that pass on the clean tree."""
         others = self.case.task.meta.get(CLEAN_STATUSES, {})
         return self.count(test for test in self.case.expected if test not in others)
 
     @cached_property
     def decisive(self) -> set[str]:
-        """Return the functions of FAIL_TO_PASS, as they are written."""
+        """Return the defined functions of the FAIL_TO_PASS tests."""
         return {*self.count(self.case.task.FAIL_TO_PASS)}
 
     @cached_property
     def nameless(self) -> list[str]:
-        """List functions that keep their names, since no file defines them; those of FAIL_TO_PASS first."""
+        """List the test functions that cannot be renamed, since no file defines them; those of FAIL_TO_PASS first."""
         renaming = draw_renaming(self.sources, self.definitions)
         return [function for function in self.definitions if not renaming.is_renamed(function)]
 
     def describe_unchecked(self, checked: Collection[str]) -> str:
-        """Describe the functions of FAIL_TO_PASS that keep their names and are not checked; empty if there are none.
+        """Describe the FAIL_TO_PASS functions that could not be renamed and are not in `checked`; empty if there are none.
 
         Code that knows a test by name can forge its report. If every case fails as a mutant, the report is not forged.
         """
@@ -110,11 +110,11 @@ class ExpectedTests:
         )
 
     def find_function(self, test: str) -> str:
-        """Return the function of a case, as it is written."""
+        """Return the defined function of which a test id names a case."""
         return self.definitions[to_function(test)]
 
     def count(self, tests: Iterable[str]) -> Counter[str]:
-        """Count the cases of each function, as it is written."""
+        """Count the test ids of each defined function."""
         return Counter(map(self.find_function, tests))
 
 

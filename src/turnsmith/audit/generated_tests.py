@@ -1,6 +1,6 @@
-"""Mutants of test methods that a metaclass, a decorator or an imported base class makes.
+"""Mutants of test methods that no test file defines, e.g. because a metaclass or an imported base class makes them.
 
-The comparisons of unittest are methods, so a test instance can get another comparison that expects a wrong value.
+Comparisons of unittest are methods, so the test object can be given a comparison that expects a wrong value.
 """
 
 import ast
@@ -47,7 +47,7 @@ def _expect_another(test, names={COMPARISONS}, another={ANOTHER}):
 
 
 def change_comparison(source: Source, place: str) -> Iterator[Edit]:
-    """Make the first comparison of a method `TestX::test_y` wrong; nothing if the file does not define its class."""
+    """Yield an edit that makes the first comparison of the method `TestX::test_y` wrong, if the file defines the class."""
     owner, _, method = place.rpartition("::")
     if isinstance(source.definitions.get(owner), ast.ClassDef):
         path, end = owner.replace("::", "."), len(source.text)

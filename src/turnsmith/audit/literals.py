@@ -1,4 +1,4 @@
-"""Literals of a test and their replacements."""
+"""Literals in the code of a test, and edits that replace them by other values."""
 
 import ast
 import math
@@ -20,17 +20,17 @@ ANOTHER = (
     " else (*v, None) if type(v) is tuple else {**v, object(): None} if type(v) is dict"
     " else {*v, object()} if type(v) is set else (v, None)"
 )
-"""Source of a function that returns an unequal value of the same type, or a pair."""
+"""Source of a function that returns an unequal value of the same type, or a pair for other types."""
 
 
 def is_literal(node: ast.expr) -> bool:
-    """Return True for a literal that holds a value to change."""
+    """Return True if a node is a literal that contains a value to change."""
     is_plain = all(isinstance(below, (*_PARTS, *_MARKS)) for below in ast.walk(node))
     return is_plain and (_is_empty(node) or bool(_find_values(node)))
 
 
 def find_outermost(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
-    """Yield the outermost literals in order, without docstrings and text of f-strings."""
+    """Yield the outermost literals below some nodes in order, without docstrings and the text of f-strings."""
     for node in nodes:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node, ast.expr) and is_literal(node):
@@ -44,7 +44,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _find_values(literal: ast.expr) -> list[ast.Constant]:
-    """List the constants of a literal, without dict keys if there are others."""
+    """List the constants in a literal; keys of dicts only if there are no other constants."""
     keys = [key for node in ast.walk(literal) if isinstance(node, ast.Dict) for key in node.keys if key]
     in_keys = {id(below) for key in keys for below in ast.walk(key)}
     constants = [node for node in ast.walk(literal) if isinstance(node, ast.Constant) and node.value is not ...]
@@ -52,7 +52,7 @@ def _find_values(literal: ast.expr) -> list[ast.Constant]:
 
 
 def change(source: Source, literal: ast.expr, random: Random, familiar: Sequence[Any] = ()) -> Edit:
-    """Replace a random constant of a literal by another of its type; fill empty literals.
+    """Replace a random constant in a literal by another of its type; put a value into an empty literal.
 
     About half of the replacements come from `familiar`, so that values do not reveal mutants.
     """
@@ -80,7 +80,7 @@ def _alter(value: Any, random: Random) -> Any:
 
 
 def _misspell(text: str, random: Random) -> str:
-    """Replace one digit or letter by another of its kind, or append a character if there is none."""
+    """Replace one digit or letter of a text by another, or append a character if there is none."""
     places = [(at, kind) for at, character in enumerate(text) for kind in _KINDS if character in kind]
     if not places:
         return text + "x"
@@ -99,20 +99,20 @@ def is_text_or_number(node: ast.expr) -> bool:
 
 
 def push(source: Source, number: ast.expr, random: Random, *, is_up: bool) -> Edit:
-    """Replace a number by one far above or below."""
+    """Replace a number by a far larger or smaller number."""
     value = ast.literal_eval(number)
     distance = (abs(value) + 1) * random.randrange(1, 10) * _FAR
     return source.replace(number, repr(value + distance if is_up else value - distance))
 
 
 def spread(source: Source, literal: ast.expr, random: Random) -> Edit:
-    """Replace a number of a literal by one far above, for comparisons with a tolerance."""
+    """Replace a number in a literal by a far larger one, for comparisons with a tolerance."""
     numbers = [one for one in _find_values(literal) if is_number(one)]
     return push(source, random.choice(numbers), random, is_up=True) if numbers else change(source, literal, random)
 
 
 def lengthen(source: Source, literal: ast.expr, random: Random) -> Edit:
-    """Append random characters to a text, or replace a number by one far above; no container holds these by chance."""
+    """Append random characters to a text, or enlarge a number, so that no container holds the value by chance."""
     text, more = getattr(literal, "value", None), f"{random.getrandbits(32):08x}"
     if not isinstance(text, str | bytes):
         return push(source, literal, random, is_up=True)

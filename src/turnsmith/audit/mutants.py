@@ -37,7 +37,7 @@ _CALLED = re.compile(r"assert_(called|awaited)\w*with")
 _ORDER = {"assertGreater": ast.Gt, "assertGreaterEqual": ast.GtE, "assertLess": ast.Lt, "assertLessEqual": ast.LtE}
 _RAISES = {"raises", "assertRaises", "assertRaisesRegex"}
 _RARE = ("BufferError", "FloatingPointError", "ReferenceError")
-"""Exceptions that hardly any code raises."""
+"""Names of exceptions that hardly any code raises, for mutants of `raises`."""
 _OPPOSITES = {
     "assertTrue": "assertFalse",
     "assertIn": "assertNotIn",
@@ -50,12 +50,12 @@ _OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 
 def to_function(test: str) -> str:
-    """Remove parameters from a test id, also from a cut one: `a.py::test_b[1-2]` → `a.py::test_b`."""
+    """Remove the parameters from a test id, even if the id was cut: `a.py::test_b[1-2]` → `a.py::test_b`."""
     return test.partition("[")[0]
 
 
 def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Random) -> dict[str, list[Mutant]]:
-    """Find the mutants of the functions of these tests, by function; `sources` maps test files."""
+    """Return test function → its mutants, for the functions of some tests; `sources` maps paths to test files."""
     found = {}
     for function in sorted({to_function(test) for test in tests}):
         file, _, place = function.partition("::")
@@ -66,7 +66,7 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
 
 
 def find_candidates(sources: Mapping[str, Source], function: str, random: Random) -> Iterator[Mutant]:
-    """Yield possible mutants of a function, from its end to its start; only the gold patch can confirm them.
+    """Yield mutants of a test function that may be wrong, from its end to its start; the gold patch must confirm them.
 
     The order is: expectations in any branch, columns of `parametrize`, other literals. A method that no file defines has
     one mutant, which changes its first comparison.
@@ -90,7 +90,7 @@ class Operators:
     random: Random
 
     def find_all(self, *, everywhere: bool = False) -> Iterator[Edits]:
-        """Yield the edits of each mutant in order; `everywhere` includes code that some runs skip."""
+        """Yield the edits of each mutant in order; with `everywhere`, also in code that some runs skip."""
         test = self.scope.test
         for node in walk_assertions(test) if everywhere else find_assertions(test.body):
             match node:
@@ -100,7 +100,7 @@ class Operators:
                     yield from self._of_call(node, name)
 
     def find_in_literals(self) -> Iterator[Edits]:
-        """Yield changes of each column of `parametrize`, then of each literal from last to first."""
+        """Yield edits of each column of `parametrize`, then of each literal in the test from last to first."""
         for values in self.scope.columns.values():
             if all(map(is_literal, values)):
                 yield tuple(map(self._change, values))
@@ -129,7 +129,7 @@ class Operators:
                     yield from self._of_order(type(operator), left, right)
 
     def _of_equality(self, left: ast.expr, right: ast.expr) -> Iterator[Edits]:
-        """Change the expected literal, or else replace the computed value at run time."""
+        """Yield edits that make `left == right` wrong: change the expected literal or, if there is none, a computed value."""
         for side in (left, right):
             if approximate := _find_approximate(side):
                 yield (spread(self.source, approximate, self.random),)
@@ -141,13 +141,13 @@ class Operators:
             yield self.source.enclose(self._find_expected(left, right), f"({ANOTHER})(", ")")
 
     def _find_expected(self, left: ast.expr, right: ast.expr) -> ast.expr:
-        """Return the side with fewer imported names, since those are under test; of equal sides, the one without a call."""
+        """Return the side of a comparison that is the expected value: with fewer imported names, else without a call."""
         sides = (right, left) if isinstance(left, ast.Call) or not isinstance(right, ast.Call) else (left, right)
         imported = self.source.imported
         return min(sides, key=lambda side: sum(getattr(node, "id", "") in imported for node in ast.walk(side)))
 
     def _of_order(self, operator: type[ast.cmpop], left: ast.expr, right: ast.expr) -> Iterator[Edits]:
-        """Move the bound past the compared value."""
+        """Yield edits that make `left < right` and similar comparisons wrong: move the bound past the compared value."""
         is_above = operator in (ast.Gt, ast.GtE)
         for side in (left, right):
             if is_number(side):

@@ -1,4 +1,4 @@
-"""Random names for the expected tests of one run, unknown to code that recognises tests by name, class or file."""
+"""Random names for expected tests in one run, so that a patch cannot recognise tests by name, class or file."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,17 +10,17 @@ from turnsmith.audit.sources import ImportedName, Source, Test, rename_words
 from turnsmith.grading.sentinels import draw_path
 
 Place = tuple[str, str]
-"""File, and name in it: `TestX::test_y`."""
+"""File, and name of a class or function in the file: `TestX::test_y`."""
 
 
 @dataclass(frozen=True)
 class Renaming:
-    """Names drawn for one run."""
+    """Random names that were drawn for one run of the tests."""
 
     files: Mapping[str, str]
     """File of expected tests → its new path, in the same folder."""
     names: Mapping[str, Mapping[str, str]]
-    """File → old name of a test, class or module → new name."""
+    """File → mapping of old names of its tests, classes and modules to new names."""
 
     def rename(self, function: str) -> str:
         """Rename a function: `a.py::TestX::test_y` → `test_0f3a.py::Test77c1::test_9b2e`.
@@ -35,14 +35,14 @@ class Renaming:
         return name in self.names[file]
 
     def write(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the files of a run: renamed texts under the new paths, empty texts under the old ones."""
+        """Return the test files of a run: renamed texts under the new paths, empty texts under the old paths."""
         return dict.fromkeys(texts, "") | {
             self.files[file]: rename_words(text, self.names[file]) for file, text in texts.items()
         }
 
 
 def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Renaming:
-    """Draw new names for functions `file::TestX::test_y` that these files define.
+    """Draw new names for the functions `file::TestX::test_y` that the files in `sources` define.
 
     A name is the same in every file, so that imports between the files work.
     """
@@ -53,7 +53,7 @@ def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Re
 
 
 def _draw_names(sources: Iterable[Source], wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """Draw names that sort like the old ones, since unittest runs tests in the order of their names."""
+    """Draw new names that sort like the old names, since unittest runs tests in the order of their names."""
     found = {prefix: set[str]() for prefix in ("Test", "test_")}
     for node in _walk_definitions(sources):
         if node.name in wanted and (prefix := _find_prefix(node)):
@@ -66,7 +66,7 @@ def _draw_names(sources: Iterable[Source], wanted: set[str]) -> Iterator[tuple[s
 def _choose_names(
     sources: Mapping[str, Source], file: str, files: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, str]:
-    """Choose the new names of the definitions, imported names and imported modules of one file."""
+    """Choose the new names of a file's own definitions, and of the names and modules that it imports."""
     known = find_imported(sources, file)
     modules = {PurePosixPath(other).stem: PurePosixPath(files[other]).stem for other in known - {file}}
     defined = {node.name for node in _walk_definitions(sources[other] for other in known)}
@@ -79,7 +79,7 @@ def _walk_definitions(sources: Iterable[Source]) -> Iterator[Test | ast.ClassDef
 
 
 def _find_prefix(node: Test | ast.ClassDef) -> str:
-    """Return the prefix by which pytest collects a test; empty if it depends on the project's settings."""
+    """Return the prefix by which pytest recognises a test or class; empty if the project's settings decide."""
     if isinstance(node, Test):
         return "test_" if node.name.startswith("test") else ""
     is_unittest = any(ast.unparse(base).endswith("TestCase") for base in node.bases)
@@ -87,7 +87,7 @@ def _find_prefix(node: Test | ast.ClassDef) -> str:
 
 
 def find_definition(sources: Mapping[str, Source], function: str) -> str:
-    """Find the id under which a function is written: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
+    """Find the place where a test function is defined: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
 
     A function that these files do not define keeps its id.
     """
@@ -97,7 +97,7 @@ def find_definition(sources: Mapping[str, Source], function: str) -> str:
 
 
 def _find_function(sources: Mapping[str, Source], place: Place, seen: frozenset[Place]) -> Place | None:
-    """Find the place where a function is written: this place, or the first one it is inherited or imported from."""
+    """Find the place where a function is defined: `place` itself, or the first place it is inherited or imported from."""
     if place in seen:
         return None
     if place[1] in sources[place[0]].tests:
@@ -107,7 +107,7 @@ def _find_function(sources: Mapping[str, Source], place: Place, seen: frozenset[
 
 
 def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place]:
-    """Yield the function in each base of its class, or else in the file from which it is imported."""
+    """Yield places from which a function may come: each base of its class, or the file from which it is imported."""
     file, name = place
     owner, _, method = name.rpartition("::")
     match sources[file].definitions.get(owner):
@@ -121,7 +121,7 @@ def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place
 
 
 def find_file(sources: Mapping[str, Source], file: str, imported: ImportedName) -> str | None:
-    """Find the file from which another file imports a name; None if it is not among these files."""
+    """Find the file from which `file` imports a name; None if it is not in `sources`."""
     path = f"{imported.module.replace('.', '/')}.py"
     if not imported.level:
         return next((each for each in sources if f"/{each}".endswith(f"/{path}")), None)
@@ -131,7 +131,7 @@ def find_file(sources: Mapping[str, Source], file: str, imported: ImportedName) 
 
 
 def find_imported(sources: Mapping[str, Source], file: str) -> set[str]:
-    """Find the files from which a file imports names, directly or indirectly, and the file itself."""
+    """Return `file`, and all files in `sources` from which it imports names, directly or indirectly."""
     found, waiting = {file}, [file]
     while waiting:
         last = waiting.pop()

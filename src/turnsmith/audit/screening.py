@@ -1,7 +1,7 @@
-"""Screen of patches: patterns of added code that touches tests, test runner or interpreter.
+"""Screening of patches: patterns of added code that may affect tests, test runner or interpreter.
 
-Patterns match tokens, so spaces, line continuations, look-alike characters and encodings hide nothing. They miss code
-written in other ways and match some honest code; only the audit decides.
+Patterns match tokens, so spaces, line continuations, look-alike characters and encodings hide nothing. Patterns miss
+code written in other ways, and match some honest code; only the audit reaches a verdict.
 """
 
 import re
@@ -33,22 +33,22 @@ SUSPICIONS = {
     "answers from elsewhere": r"\bopen\(|\bread_(text|bytes)\(|\bwrite_(text|bytes)\(|__file__|\bos\.environ\b|\bgetenv\b"
     r"|\bpickle\b|\bsqlite3\b|\bshelve\b|\bsocket\b|\btempfile\b|\bshared_memory\b|\btime\.\w+\(|\brandom\b|\burandom\b",
 }
-"""Patterns of suspicious code by name."""
+"""Name of a suspicion → pattern of suspicious code."""
 _PATTERNS = {name: re.compile(pattern) for name, pattern in SUSPICIONS.items()}
 BINARY = "binary"
-"""Suspicion: binary content."""
+"""Name of a suspicion: the patch has binary content."""
 ENCODING = "encoding"
-"""Suspicion: several encodings, or one that may not spell ASCII as ASCII."""
+"""Name of a suspicion: a file declares several encodings, or one that may change ASCII characters."""
 OTHER_MODULES = "other modules"
-"""Suspicion: assignment to an attribute of an imported name."""
+"""Name of a suspicion: code assigns to an attribute of an imported name."""
 SIZE = "size"
-"""Suspicion: too many added bytes to screen."""
+"""Name of a suspicion: the patch adds too many bytes to be screened."""
 MAX_BYTES = 1 << 18
-"""Maximum bytes of added lines per file; more is suspicious."""
+"""Maximum number of bytes in added lines of a file; more is suspicious."""
 
 PYTHON = (".py", ".pyi", ".pyw")
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
-"""Encoding declaration (PEP 263) on any line; text is read in each declared encoding."""
+"""Pattern of an encoding declaration (PEP 263) on any line. Text is screened in each declared encoding."""
 _ENCODINGS = {
     re.compile(r"utf-?8(-.*)?"): "utf-8",
     re.compile(r"(latin-?1|iso-?8859-1|iso-latin-1)(-.*)?"): "latin-1",
@@ -56,7 +56,7 @@ _ENCODINGS = {
     re.compile(r"(cp|windows-)1252"): "cp1252",
     re.compile(r"iso-?8859-15|latin-?9"): "iso8859-15",
 }
-"""Encodings that keep ASCII bytes → Python's name. Any other is suspicious."""
+"""Pattern of an encoding that keeps ASCII bytes → Python's name of it. Other encodings are suspicious."""
 _TOKEN = re.compile(r"\w+|[^\w\s]|\n")
 _BESIDE_PUNCTUATION = re.compile(r"\s*([^\w\s])\s*")
 _ANNOTATION = re.compile(r"((?:^|[(,])\*{0,2}(?!(?:else|try|finally)\b)\w++):[\w.]++")
@@ -68,14 +68,14 @@ _TARGETS = re.compile(
     rf"|(?:^|[;:=])\*?[(\[]{_ITEMS}(?<=[)\],]){_EQUALS}"
     rf"|\bas {_CHAIN}|\b(?:for|del)[ *][\w.,*]++|\b(?:for|as|del)[(\[]{_ITEMS}"
 )
-"""Parts of a line that set names: assignments, targets in brackets, and those of `as`, `for` and `del`."""
+"""Pattern of targets that a line sets or deletes: of assignments, also in brackets, and of `as`, `for` and `del`."""
 _OWNER = re.compile(_CHAIN)
 _BROKEN = re.compile(r"(?<=[(\[.,])\s+|(?<!\s)\s+(?=[)\].,])")
-"""Line break beside a bracket, dot or comma, after which a target may continue."""
+"""Pattern of white space beside a bracket, dot or comma, within which a target may continue."""
 
 
 def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
-    """Find suspicions about the added lines of a patch; none if the patch is refused.
+    """Return the names of suspicions about the added lines of a patch; none if the grader refuses the patch.
 
     `layers` hold the original files, whose imports are read.
     """
@@ -115,7 +115,7 @@ def _screen_text(text: str, file: FilePatch, layers: Sequence[Path]) -> Iterator
 
 
 def _list_encodings(file: FilePatch) -> Iterator[str]:
-    """Yield Python's names of the declared encodings; empty for each that may not keep ASCII."""
+    """Yield Python's name of each declared encoding; empty for an encoding that may change ASCII characters."""
     for line in _list_shown(file):
         if cookie := _COOKIE.match(line):
             name = cookie[1].lower().replace("_", "-")
@@ -123,7 +123,7 @@ def _list_encodings(file: FilePatch) -> Iterator[str]:
 
 
 def _list_shown(file: FilePatch) -> list[str]:
-    """List the lines of the new file that the patch shows."""
+    """List the lines of the new file that the patch contains: context and added lines."""
     shown = (line[1:] for hunk in file.hunks for line in hunk if not line.startswith(("-", "\\")))
     return "\n".join(shown).splitlines()
 
@@ -136,12 +136,12 @@ def _try_decoding(content: bytes, encoding: str) -> str | None:
 
 
 def _squeeze(tokens: Sequence[str]) -> str:
-    """Join tokens with blanks between words only: `os . \\n _exit (0)` → `os._exit(0)`."""
+    """Join the tokens of code, with blanks only between words: `os . \\n _exit (0)` → `os._exit(0)`."""
     return _BESIDE_PUNCTUATION.sub(r"\1", " ".join(tokens))
 
 
 def _find_imported(tokens: Sequence[str]) -> set[str]:
-    """Find the words of import statements: `from a import (b as c)` → `{"b", "as", "c"}`."""
+    """Find all words in import statements: `from a import (b as c)` → `{"b", "as", "c"}`."""
     names, end = set[str](), ""
     for before, token in pairwise(tokens):
         if before == "import":
@@ -154,7 +154,7 @@ def _find_imported(tokens: Sequence[str]) -> set[str]:
 
 
 def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
-    """Read the imported names of the original file; none if there is no such Python file."""
+    """Read the names that the original file imports; empty if it does not exist or is not Python."""
     for path in (layer / name for layer in reversed(layers) for name in file.paths if name.endswith(".py")):
         if path.is_file() and not path.is_symlink():
             try:
@@ -165,7 +165,7 @@ def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
 
 
 def _find_owners(text: str) -> set[str]:
-    """Find the first names of attributes that lines set, loop over or delete: `os.path.sep = "/"` → `{"os"}`."""
+    """Find the first names of dotted targets that code sets or deletes: `os.path.sep = "/"` → `{"os"}`."""
     written = {line for form in (text, _BROKEN.sub("", text)) for line in form.split("\n") if "." in line}
     lines = (_ANNOTATION.sub(r"\1", _squeeze(_TOKEN.findall(line))) for line in written)
     targets = (match[0] for line in lines for match in _TARGETS.finditer(line))

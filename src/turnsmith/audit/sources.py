@@ -1,4 +1,4 @@
-"""Source text of a test file with its syntax tree; edits by position leave the rest as written."""
+"""Source text of a test file, with its syntax tree. Edits replace parts of the text and keep the rest."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -16,11 +16,11 @@ Test = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class ImportedName:
-    """Name imported by `from … import`."""
+    """Name that a file imports by `from … import`."""
 
     module: str
     level: int
-    """Number of dots before the module."""
+    """Number of dots before the module, as in a relative import."""
     name: str
 
 
@@ -49,7 +49,7 @@ class Source:
         return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
 
     def span(self, node: ast.expr) -> tuple[int, int]:
-        """Return the offset of a node's first character and of its end."""
+        """Return the offsets of a node's first character and of its end in the text."""
         assert node.end_lineno is not None and node.end_col_offset is not None
         return self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset)
 
@@ -66,7 +66,7 @@ class Source:
 
     @cached_property
     def imports(self) -> dict[str, ImportedName]:
-        """Return name → its origin, for the imports at the top level."""
+        """Return imported name → its module and name there, for imports at the top level."""
         nodes = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
         return {
             alias.asname or alias.name: ImportedName(node.module or "", node.level, alias.name)
@@ -76,12 +76,12 @@ class Source:
 
     @cached_property
     def definitions(self) -> dict[str, Test | ast.ClassDef]:
-        """Return `TestX`, `TestX::test_y` → its last definition."""
+        """Return name (`TestX` or `TestX::test_y`) → its last definition in the file."""
         return dict(_find_definitions(self.tree.body, ""))
 
     @cached_property
     def tests(self) -> dict[str, Test]:
-        """Return the functions among the definitions."""
+        """Return name → test function, for the functions among the definitions."""
         return {place: node for place, node in self.definitions.items() if isinstance(node, Test)}
 
 
@@ -94,12 +94,12 @@ def _find_definitions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, 
 
 
 def read_source(content: bytes) -> Source:
-    """Read a UTF-8 file, with its line ends as Python reads them. Raises UnicodeDecodeError."""
+    """Decode a UTF-8 test file and normalise its line ends, as Python does. Raises UnicodeDecodeError."""
     return Source(content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def rename_words(text: str, names: Mapping[str, str]) -> str:
-    """Replace names in a text, except in strings and comments."""
+    """Replace names in source code, except in strings and comments."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     edits = []
     for token in generate_tokens(StringIO(text).readline):

@@ -20,13 +20,13 @@ from turnsmith.sandboxes.setup import set_up
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
-"""Share of a file's distinct lines that a copy holds, and minimum number of lines."""
+"""A file is a copy of another if it has this share of its distinct lines. Shorter files are not compared."""
 MAX_QUOTE_CHARACTERS = 60
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
-"""Folders of installed single-file modules; packages are recognised by their name anywhere."""
+"""Patterns of folders with installed modules of one file. Packages are recognised by their name in any folder."""
 TIMEOUT_S = 900.0
 BAIT, ANSWER = ".turnsmith-bait", ".turnsmith-answer"
-"""Planted file that a search must find, and file that holds the found paths."""
+"""Name of the planted file that a search must find, and of the file to which the search writes the found paths."""
 TREE = "set -- .; "
 """Shell prefix that limits a search to the working tree."""
 SYSTEM = (
@@ -34,27 +34,27 @@ SYSTEM = (
 )
 """Shell prefix that searches all top-level folders except /proc, /sys, /dev and links."""
 GREP = f'LC_ALL=C grep -rlsIZF -D skip --exclude={ANSWER} -f {BAIT} -- "$@" || [ $? -le 2 ]'
-"""Search command; unreadable files are skipped, and grep then exits with 2."""
+"""Search command. It skips unreadable files, for which grep exits with 2."""
 
 
 @dataclass(frozen=True)
 class SystemFiles:
-    """Files in the sandboxes of one system, outside the working trees, that may give tasks away."""
+    """Files outside the working tree, in sandboxes with the same image, that may contain a task's fix or tests."""
 
     texts: Mapping[str, bytes] = field(default_factory=dict)
-    """Files with a searched line: path → content."""
+    """Path → content of a file that contains a line of a patch."""
     paths: tuple[str, ...] = ()
-    """Files and bytecode importable under the name of a file that a patch changes."""
+    """Paths of installed files and bytecode with the module name of a file that a patch changes."""
 
     def find_leaks(self, task: Task) -> list[Leak]:
-        """Find the files that give a task away."""
+        """Find the files that contain parts of a task's gold patch or hidden tests."""
         fragments = fragments_of(task)
         held = [leak for where, content in self.texts.items() for leak in find_leak(where, content, fragments)]
         return [*held, *find_installed(self.paths, task)]
 
 
 async def search_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Sequence[Task]) -> SystemFiles:
-    """Search everything outside the tree in a sandbox, for all tasks at once. Raises SandboxError.
+    """Search a sandbox outside the working tree for copies of the patches of all tasks at once. Raises SandboxError.
 
     Without isolation the agent can read the whole machine, so nothing is searched.
     """
@@ -70,7 +70,7 @@ async def search_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Seq
 
 
 async def search_tree(case: Case) -> list[Leak]:
-    """Find copies in the tree as the agent gets it. Raises SetupFailed, SandboxError.
+    """Search the working tree that the agent gets for copies of the task's patches. Raises SetupFailed, SandboxError.
 
     A file with the suffix of the changed one counts only if it is a copy of it, since functions may repeat. In any other
     file, such as a patch, one fragment is enough.
@@ -94,32 +94,32 @@ async def search_tree(case: Case) -> list[Leak]:
 
 
 def fragments_of(task: Task) -> list[Fragment]:
-    """List the fragments of the gold patch and the test patch."""
+    """List the fragments of a task's gold patch and test patch that a search looks for."""
     return [*make_fragments(task.patch, LeakKind.GOLD_PATCH), *make_fragments(task.test_patch, LeakKind.TEST_PATCH)]
 
 
 def is_copy(content: bytes, original: bytes) -> bool:
-    """Return True if a file holds most lines of another."""
+    """Return True if `content` holds most lines of the file `original`."""
     wanted = set(strip_lines(original))
     return len(wanted) >= MIN_COPY_LINES and len(wanted.intersection(strip_lines(content))) >= COPY_SHARE * len(wanted)
 
 
 def find_leak(where: str, content: bytes, fragments: Iterable[Fragment]) -> Iterator[Leak]:
-    """Yield a leak if the content holds one of the fragments."""
+    """Yield a leak if the content of a file holds one of the fragments."""
     if found := next((fragment for fragment in fragments if fragment.is_in(content)), None):
         quoted = repr(found.anchor.decode(errors="replace")[:MAX_QUOTE_CHARACTERS])
         yield Leak(kind=found.kind, where=where, what=f"content of {found.path} with the patch: {quoted}")
 
 
 def find_installed(paths: Collection[str], task: Task) -> Iterator[Leak]:
-    """Yield leaks by files or bytecode importable under the name of a file that the gold patch changes."""
+    """Yield a leak for each installed file or bytecode with the module name of a file that the gold patch changes."""
     for changed in changed_paths(task.patch):
         for path in (path for pattern in _name_installed(changed) for path in fnmatch.filter(paths, pattern)):
             yield Leak(kind=LeakKind.COPY, where=path, what=f"{changed} of this or another version of the project")
 
 
 def _name_installed(path: str) -> list[str]:
-    """List path patterns of an installed file and its bytecode: `src/a/b.py` → `*/a/b.py`, `*/a/b.pyc`."""
+    """List the patterns of paths at which a module and its bytecode may be installed: `src/a/b.py` → `*/a/b.py`, `*/a/b.pyc`."""
     folder, name = posixpath.split(glob.escape(path.removeprefix("src/").removeprefix("lib/")))
     places, stem = [f"*/{folder}"] if folder else IMPORT_FOLDERS, name.removesuffix(".py")
     names = [name, f"{stem}.pyc", f"__pycache__/{stem}.*.pyc"] if stem != name else [name]
@@ -127,18 +127,18 @@ def _name_installed(path: str) -> list[str]:
 
 
 async def find_texts(sandbox: Sandbox, where: str, lines: Collection[bytes]) -> list[str]:
-    """Find text files that hold one of these parts of lines. Raises SandboxError."""
+    """Find the text files in a sandbox that contain one of the given texts. Raises SandboxError."""
     return await _search(sandbox, where + GREP, b"\n".join(sorted(lines))) if lines else []
 
 
 async def find_paths(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
-    """Find files whose paths match a pattern; `*` also matches slashes. Raises SandboxError."""
+    """Find the files in a sandbox whose paths match a pattern; `*` also matches slashes. Raises SandboxError."""
     tests = " -o ".join(f"-path {quote(pattern)}" for pattern in [f"*/{BAIT}", *sorted(patterns)])
     return await _search(sandbox, f'{where}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
 
 
 async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str]:
-    """Return the paths that a command finds, without the planted file. Raises SandboxError if it was missed."""
+    """Run a search; return the found paths except the planted file. Raises SandboxError if that file was not found."""
     try:
         await sandbox.write(BAIT, bait)
         result = await sandbox.exec(f"( {command} ) > {ANSWER} && echo >> {ANSWER}", timeout_s=TIMEOUT_S)
@@ -148,13 +148,13 @@ async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str
     found = [path for path in paths if path.rpartition("/")[2] != BAIT]
     if result.exit_code or len(found) == len(paths) or end != "\n":
         raise SandboxError(
-            "a search missed its planted file: install GNU grep and find in the image or on this machine"
+            "a search did not find its planted file: install GNU grep and find in the image or on this machine"
         )
     return found
 
 
 async def _read(sandbox: Sandbox, path: str) -> bytes:
-    """Read a file; empty if it is missing or too large."""
+    """Read a file of a sandbox; empty if it is missing or too large."""
     try:
         return await sandbox.read(path)
     except OSError:

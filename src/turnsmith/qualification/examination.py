@@ -1,4 +1,4 @@
-"""Examination of one task: search for copies, then repeated test runs, the first in a new interpreter."""
+"""Examination of one task: search for copies of its fix, then repeated test runs, the first in a new interpreter."""
 
 import asyncio
 import statistics
@@ -29,27 +29,27 @@ P = ParamSpec("P")
 T = TypeVar("T")
 MAX_TRIES = 3
 MIN_REPEATS = 2
-"""One run in a new interpreter, one by the grader."""
+"""Minimum number of repeats: one run in a new interpreter, one as the grader runs tests."""
 PATIENCE, PATIENCE_S = 10.0, 60.0
-"""Time limit of the untouched tree and of mutants: factor of the gold patch's time, plus seconds."""
+"""Time limit of tests on the untouched tree and with mutants: this factor of the gold patch's time, plus seconds."""
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """Criteria of a qualification."""
+    """Settings and criteria of a qualification."""
 
     repeats: int = 5
-    """Number of runs, each of the untouched tree and of the gold patch."""
+    """Number of test runs on the untouched tree, and of test runs with the gold patch."""
     tests_timeout_s: float = 1_800.0
     """Time limit in seconds of the tests with the gold patch."""
     needs_names: bool = True
     """True to leave out tasks whose FAIL_TO_PASS tests all fail because a name is missing."""
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
-    """Sandbox settings; a verdict holds only for these."""
+    """Sandbox settings. A verdict holds only for the settings with which it was found."""
 
 
 def is_settled(record: Qualification, criteria: Criteria) -> bool:
-    """Return True if another examination under these criteria would find nothing new.
+    """Return True if a task with this record need not be examined again under the criteria.
 
     Leaks outside the tree are always searched again, since the system may have changed.
     """
@@ -83,7 +83,7 @@ async def examine(
 
 
 async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_runs: GoldRuns | None) -> dict[str, Any]:
-    """Return the columns of the record. Raises SetupFailed, SandboxError, GradingError."""
+    """Examine a task; return the fields of its record. Raises SetupFailed, SandboxError, GradingError."""
     if leaks := system.find_leaks(case.task) or await retry(search_tree, case):
         more = f" and {len(leaks) - 1} more" if len(leaks) > 1 else ""
         detail = f"{leaks[0].kind} in {leaks[0].where}{more}: {leaks[0].what}"
@@ -109,7 +109,7 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_r
 
 
 async def retry(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Try again after faults of the infrastructure. Raises the last SandboxError or GradingError."""
+    """Call a function, again if the infrastructure fails. Raises the last SandboxError or GradingError."""
     for _ in range(MAX_TRIES - 1):
         try:
             return await attempt(*args, **kwargs)
@@ -119,7 +119,7 @@ async def retry(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.k
 
 
 async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[list[Grade], list[Grade], SuiteReport]:
-    """Grade the untouched tree and the gold patch repeatedly; also return the first report of the untouched tree.
+    """Grade the untouched tree and the gold patch repeatedly; return both lists and the untouched tree's first report.
 
     `shared` grades replace runs of the gold patch. A final verdict ends the runs early.
     Raises SetupFailed, SandboxError, GradingError.
@@ -155,7 +155,7 @@ async def grade_gold(case: Case, *, is_first: bool) -> Grade:
 
 
 def to_grade(case: Case, report: SuiteReport) -> Grade:
-    """Judge a report as the grader does."""
+    """Convert the report of a test run to a grade, as the grader does."""
     return judge(case.task, report).model_copy(update={"duration_s": report.duration_s})
 
 
@@ -185,7 +185,7 @@ async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
 
 
 async def inspect_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
-    """Find the test data and the audit ability of a qualified task. Raises SetupFailed, SandboxError, GradingError."""
+    """Find a qualified task's test data, and the ability of its audit. Raises SetupFailed, SandboxError, GradingError."""
     data = await retry(find_test_data, case)
     try:
         return {"audit": await find_ability(case, shared_runs, gold_s), "test_data": data}
@@ -206,6 +206,6 @@ async def find_ability(case: Case, shared_runs: GoldRuns | None, gold_s: float) 
 
 
 async def try_audit(case: Case) -> GoldTrial:
-    """Try the gold patch under random names and with random mutants. Raises SandboxError, GradingError."""
+    """Run the tests with the gold patch, under random names and with mutants. Raises SandboxError, GradingError."""
     tests, gold = await retry(read_tests, case), select_gold(case.tree)
     return await retry(try_gold, tests, gold, SystemRandom())

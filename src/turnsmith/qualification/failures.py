@@ -1,4 +1,4 @@
-"""Error messages of failing tests, and the missing names in them."""
+"""Error messages of failing tests, and names that these messages report as missing."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -16,18 +16,18 @@ COMPLAINT = re.compile(r"^E +\S.*$", re.MULTILINE)
 BLOCK = re.compile(
     r"^={70}\n(?:ERROR|FAIL): ([^\n]+)\n(?:([^\n]+)\n)??-{70}\n(.*?)(?=^={70}$|^-{70}$|\Z)", re.MULTILINE | re.DOTALL
 )
-"""Failure in unittest's report: heading, first line of the docstring, traceback."""
+"""Pattern of a failure in unittest's report: heading, first line of the docstring, traceback."""
 RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+([^\n]+)$", re.MULTILINE)
 UNLOADED = re.compile(r"([\w.]+) \(unittest\.loader\._FailedTest\b")
 FIXTURES = ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule")
 MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
 
 Concerns = Callable[[str], bool]
-"""Predicate of test ids: True if a message concerns the test."""
+"""Function that returns True if a message is about the test with the given id."""
 
 
 def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
-    """Find the error message of each test, or of a file that could not be loaded for it; empty if there is none."""
+    """Find the error message of each test, or of its file if that could not be loaded; empty if there is none."""
     messages = {test: result.message for test, result in report.results.items()}
     complaints = list(_read_complaints(clean(report.log)))
     return {
@@ -37,7 +37,7 @@ def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
 
 
 def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
-    """Yield messages of pytest about files, folders and `conftest.py`, then those of unittest."""
+    """Yield error messages in a log: of pytest about files, folders and `conftest.py`, then of unittest."""
     for path, text in COLLECTING.findall(log):
         yield _lies_in(path), _last(COMPLAINT, text)
     for text in LOADING.findall(log):
@@ -47,17 +47,17 @@ def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
-    """Return the last match, which in a chain of exceptions ended the test."""
+    """Return the last match in a traceback; of several exceptions, the last one ended the test."""
     return next(reversed(pattern.findall(text)), "")
 
 
 def _lies_in(path: str) -> Concerns:
-    """Make a predicate: pytest ids in this file or below this folder."""
+    """Make a function that returns True for pytest ids in a file or below a folder."""
     return lambda test: PurePosixPath(test.split("::")[0]).is_relative_to(path)
 
 
 def _is_named(heading: str, docstring: str) -> Concerns:
-    """Make a predicate: unittest ids of the heading, or of tests that need what it names.
+    """Make a function that returns True for unittest ids of a heading, or of tests in the named class or module.
 
     A module that failed to import may lack its packages: `test_a (unittest.loader._FailedTest)` was `tests.test_a`.
     """
@@ -77,10 +77,10 @@ def name_in_full(test: str) -> str:
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
-    """List missing names that the gold patch adds and the issue does not give; empty unless every message misses one.
+    """List names that tests miss, the gold patch adds and the issue does not give; empty unless each message misses one.
 
-    The paper leaves out tasks whose tests fail by AttributeError or ImportError. A wrong value can raise these too
-    (`'int' object has no attribute 'isdigit'`), so the name must be one that the patch adds.
+    The paper leaves out tasks whose tests fail by AttributeError or ImportError. A wrong value can raise the same
+    errors (`'int' object has no attribute 'isdigit'`), so the name must be one that the patch adds.
     """
     brought = new_words(task.patch)
     found = [MISSING.search(message) for message in messages]
@@ -91,7 +91,7 @@ def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
 
 
 def gives_name(issue: str, name: str) -> bool:
-    """Return True if the issue writes the name as code: `.refund`, `refund(`, quoted, or a word unusual in prose."""
+    """Return True if an issue contains a name as code: `.refund`, `refund(`, quoted, or unusual as a word."""
     word = rf"(?<!\w){re.escape(name)}(?!\w)"
     is_prose = name.isalpha() and name in (name.lower(), name.capitalize())
     return re.search(rf"(?<=[`'\".]){word}|{word}(?=[`'\"(])" if is_prose else word, issue) is not None

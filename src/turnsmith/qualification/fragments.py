@@ -1,4 +1,4 @@
-"""Fragments of a patch: runs of lines that only the patched tree should hold, without indentation and blank lines.
+"""Fragments of a patch: consecutive lines that only the patched tree should contain, without indentation and blanks.
 
 Each hunk gives one fragment with its context and added lines, which also finds fixes that remove a line. Longer additions
 give one fragment for every four consecutive lines, to find moved text. Single lines are too common to be fragments.
@@ -13,28 +13,28 @@ from turnsmith.git.patch_policy import FilePatch, PatchRefused, read_patch
 from turnsmith.qualification.record import LeakKind
 
 RUN_LINES, RUN_CHARACTERS = 4, 80
-"""Consecutive added lines of a fragment, and their minimum number of characters."""
+"""Number of added lines in a fragment of consecutive additions, and its minimum number of characters."""
 HUNK_LINES, HUNK_CHARACTERS = 3, 40
-"""Minimum lines and characters of a hunk's fragment."""
+"""Minimum number of lines and of characters of a fragment that consists of a hunk."""
 MARGIN = b" \t\r+"
-"""Characters stripped from lines; `+` is stripped so that a copy of the patch is found."""
+"""Characters stripped from lines; `+` is stripped so that a copy of the patch itself is found."""
 WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """Lines of one file of a patch."""
+    """Lines that a patch adds to one file, as a text to search for."""
 
     kind: LeakKind
-    """Patch that it comes from."""
+    """Kind of the patch from which the fragment comes."""
     path: str
-    """File that the patch changes, under one of its names."""
+    """Path of the changed file; of a renamed file, one of its paths."""
     text: bytes
-    """Stripped lines, each with a line end, after one leading line end."""
+    """Line end, then the stripped lines, each with a line end."""
 
     @property
     def anchor(self) -> bytes:
-        """Return the longest line, for a quick search."""
+        """Return the fragment's longest line, for which a quick search looks first."""
         return max(self.text.split(b"\n"), key=len)
 
     def is_in(self, content: bytes) -> bool:
@@ -55,7 +55,7 @@ def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
 
 
 def _split(body: Sequence[str]) -> Iterator[list[bytes]]:
-    """Yield the lines of a hunk after the patch, and runs of added lines, if they are long enough."""
+    """Yield the new lines of a hunk, and each run of consecutive added lines, if they are long enough."""
     after = [line for line in body if line[:1] not in ("-", "\\")]
     if len(lines := _strip_marks(after)) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
         yield lines
@@ -66,12 +66,12 @@ def _split(body: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 def changed_paths(patch: str) -> list[str]:
-    """List the files that a patch changes, adds, removes or renames, under all names."""
+    """List the paths that a patch changes, adds or removes; of a renamed file, both paths."""
     return sorted({path for file in _read_files(patch) for path in file.paths})
 
 
 def new_words(patch: str) -> set[str]:
-    """Return the words of a patch's paths and added lines, except words in its other lines."""
+    """Return the words in the paths and added lines of a patch that its removed and context lines do not contain."""
     files = _read_files(patch)
     added = {word for file in files for line in file.added for word in WORD.findall(line)}
     others = {line[1:] for file in files for hunk in file.hunks for line in hunk if not line.startswith("+")}
@@ -80,7 +80,7 @@ def new_words(patch: str) -> set[str]:
 
 
 def _read_files(patch: str) -> list[FilePatch]:
-    """Read the files of a patch; empty if the grader refuses it, which disqualifies the task anyway."""
+    """Read the files of a patch; empty if the grader would refuse the patch, which disqualifies the task anyway."""
     try:
         return read_patch(patch)
     except PatchRefused:
@@ -88,7 +88,7 @@ def _read_files(patch: str) -> list[FilePatch]:
 
 
 def strip_lines(content: bytes) -> list[bytes]:
-    """Return the non-empty lines without indentation."""
+    """Return the non-empty lines of a text without indentation."""
     return [line for line in (line.strip(MARGIN) for line in content.split(b"\n")) if line]
 
 

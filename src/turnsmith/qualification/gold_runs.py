@@ -1,4 +1,4 @@
-"""Gold-patch runs shared by tasks: bugs made in one tree have the same fixed tree.
+"""Test runs with the gold patch that tasks share: bugs made in one tree have the same fixed tree.
 
 Tasks share runs if their gold patches leave equal files and their tests run in the same way. Shared runs count only if all
 expected tests of all these tasks passed without tampering; otherwise each task is run alone.
@@ -26,22 +26,22 @@ from turnsmith.runs.temporary import temporary_folder
 from turnsmith.types import Grade, Outcome, Task
 
 RUN_COLUMNS = {"test_command", "log_parser", "status_rules", "workdir", "image", "setup", "test_patch", "environment"}
-"""Columns that determine how tests run."""
+"""Columns of a task that determine how its tests run."""
 Run = Callable[[Case], Awaitable[list[Grade]]]
-"""Function that runs a gold patch repeatedly."""
+"""Function that runs the tests with the gold patch repeatedly; returns the grades."""
 
 
 @dataclass(eq=False)
 class GoldRuns:
-    """Shared gold-patch runs of several tasks."""
+    """Test runs with the gold patch that several tasks share."""
 
     case: Case
-    """Case that expects the tests of all these tasks."""
+    """Case whose expected tests are those of all tasks that share the runs."""
     runs: asyncio.Future[list[Grade]] | None = None
     trial: asyncio.Future[GoldTrial] | None = None
 
     async def run(self, task: Task, run: Run) -> list[Grade]:
-        """Return the grades of one task from the shared runs; empty if they do not count. The first call runs them."""
+        """Return a task's grades from the shared runs, which the first call makes; empty if the runs do not count."""
         self.runs = self.runs or asyncio.ensure_future(run(self.case))
         try:
             grades = await asyncio.shield(self.runs)
@@ -55,7 +55,7 @@ class GoldRuns:
         ]
 
     async def try_gold(self, tests_timeout_s: float, attempt: Callable[[Case], Awaitable[GoldTrial]]) -> GoldTrial:
-        """Try the gold patch once for the tests of all tasks, when the first of them asks.
+        """Try the gold patch on the tests of all tasks, once, at the first call.
 
         Raises SandboxError, GradingError.
         """
@@ -65,7 +65,7 @@ class GoldRuns:
 
 
 def group_gold_runs(cases: Sequence[Case]) -> dict[str, GoldRuns]:
-    """Group tasks that can share gold-patch runs, by instance id. Reads every tree once (about 10 ms each)."""
+    """Return task id → runs that the task shares with others. Reads every tree once (about 10 ms each)."""
     groups = defaultdict[str, list[Case]](list)
     for case in cases:
         if digest := digest_gold_runs(case):
@@ -79,7 +79,7 @@ def group_gold_runs(cases: Sequence[Case]) -> dict[str, GoldRuns]:
 
 
 def expect_all(tasks: Sequence[Task]) -> Task:
-    """Return the first task with the expected tests of all."""
+    """Return a copy of the first task that expects the tests of all tasks."""
     first, *_ = tasks
     tests = dict.fromkeys(test for task in tasks for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     fixed = set(first.FAIL_TO_PASS)
@@ -89,7 +89,7 @@ def expect_all(tasks: Sequence[Task]) -> Task:
 
 
 def digest_gold_runs(case: Case) -> str:
-    """Digest the fixed tree and how its tests run; empty if the gold patch does not apply."""
+    """Hash the tree with the gold patch, and the settings of its tests; empty if the gold patch does not apply."""
     if not case.is_sealed or not case.tree.layers:
         return ""
     places = {path: place for path, place in walk_merged(case.tree.layers) if path.partition("/")[0] != ".git"}
@@ -102,7 +102,7 @@ def digest_gold_runs(case: Case) -> str:
 
 
 def _list_fixed(places: Mapping[str, Path], patched: Mapping[str, bytes | None]) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the entries of the fixed tree; a changed file keeps its mode, since gold patches of bugs change none."""
+    """Yield the entries of the tree with the gold patch. Files keep their modes, since the patch of a bug changes none."""
     for path in sorted({*places, *patched}):
         mode, content = read_entry(places[path]) if path in places else (0, b"")
         yield path, mode, patched.get(path, content) or b""

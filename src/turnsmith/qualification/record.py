@@ -1,4 +1,4 @@
-"""Verdicts on tasks from the grades of their runs, and records of them: stored beside the task file, found by a content key."""
+"""Verdicts on tasks, decided from grades, and their records, which are stored beside the task file."""
 
 import hashlib
 import os
@@ -24,13 +24,13 @@ VERSION = 16
 """Version of records, raised when verdicts may change; records of other versions are ignored."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
-"""Column of `Task.meta`: PASS_TO_PASS tests left out because they do not always pass with the gold patch."""
+"""Column of `Task.meta`: PASS_TO_PASS tests that were left out, since they do not always pass with the gold patch."""
 KIND_AND_EXECUTABLE = 0o170100
 """Mask of a file mode: file type and executable bit."""
 
 
 class Verdict(StrEnum):
-    """Verdict on a task; the value is shown in tables."""
+    """Verdict of the qualification of a task; its value is shown in tables."""
 
     meaning: str
 
@@ -55,12 +55,12 @@ class Verdict(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Return False for infrastructure faults, which are tried again."""
+        """Return False for an infrastructure fault, after which the task is examined again."""
         return self is not Verdict.INFRASTRUCTURE
 
 
 class LeakKind(StrEnum):
-    """Kind of content that gives the answer away."""
+    """Kind of content that an agent must not be able to read."""
 
     GOLD_PATCH = "gold patch"
     TEST_PATCH = "test patch"
@@ -69,11 +69,11 @@ class LeakKind(StrEnum):
 
 
 class Leak(Record):
-    """Content that an agent could read and should not."""
+    """File that an agent could read and that contains part of the fix or of the hidden tests."""
 
     kind: LeakKind
     where: str
-    """Path in the tree, or absolute path in the sandbox."""
+    """Path of the file: relative to the tree, or absolute in the sandbox."""
     what: str
 
 
@@ -85,7 +85,7 @@ class Passes(Record):
 
 
 class Qualification(Record):
-    """Qualification record of one task, found by its key."""
+    """Qualification record of one task."""
 
     instance_id: str
     version: int = VERSION
@@ -94,21 +94,21 @@ class Qualification(Record):
     verdict: Verdict
     detail: str = ""
     repeats: int = 0
-    """Number of runs, each of the untouched tree and of the gold patch; the first in a new interpreter."""
+    """Number of test runs on the untouched tree, and with the gold patch. The first uses a new interpreter."""
     leaks: list[Leak] = Field(default_factory=list)
     passes: dict[str, Passes] = Field(default_factory=dict)
     quarantined: list[str] = Field(default_factory=list)
-    """PASS_TO_PASS tests that did not pass every time."""
+    """PASS_TO_PASS tests that did not pass in every run with the gold patch."""
     missing_names: list[str] = Field(default_factory=list)
-    """Names missing in all FAIL_TO_PASS tests that the gold patch adds and the issue does not give."""
+    """Names that FAIL_TO_PASS tests miss, the gold patch adds and the issue does not give; empty if a test misses none."""
     audit: Ability | None = None
     """Ability of the task's audit; None if unknown (infrastructure fault) or the task is not qualified."""
     audit_fault: str = ""
-    """Infrastructure fault that left the ability unknown."""
+    """Infrastructure fault because of which the audit's ability is unknown."""
     test_data: list[str] = Field(default_factory=list)
-    """Files outside test folders that only tests read or import with the gold patch."""
+    """Files outside test folders that only tests read or import while they run with the gold patch."""
     gold_s: float = 0.0
-    """Median seconds of grading the gold patch; 0 if nothing ran."""
+    """Median time in seconds of grading the gold patch; 0 if no test ran."""
     isolation: str = ""
     """Isolation of the sandboxes in which the tests ran."""
 
@@ -118,7 +118,7 @@ class Qualification(Record):
 
 
 def qualified(task: Task, record: Qualification) -> Task:
-    """Return the task with its gold-patch time and test data, and without quarantined tests."""
+    """Return the task with the time of its gold patch and its test data added, and quarantined tests removed."""
     found = {GOLD_S: record.gold_s, QUARANTINED: record.quarantined, TEST_DATA: record.test_data}
     facts: dict[str, Any] = {name: value for name, value in found.items() if value}
     kept = [test for test in task.PASS_TO_PASS if test not in record.quarantined]
@@ -126,7 +126,7 @@ def qualified(task: Task, record: Qualification) -> Task:
 
 
 def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
-    """Digest everything that a verdict depends on: row, tree, sandbox settings and record version.
+    """Hash everything on which a verdict depends: task, tree, sandbox settings and record version.
 
     The location of the layers does not matter.
     """
@@ -140,7 +140,7 @@ def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
 
 @lru_cache(maxsize=4096)
 def digest_tree(layers: tuple[Path, ...]) -> str:
-    """Return the SHA-256 of names, kinds, modes and contents of the stacked tree; cached in the process."""
+    """Return the SHA-256 of paths, kinds, modes and contents of a tree of layers; cached in this process."""
     return digest_entries((path, *read_entry(place)) for path, place in sorted(walk_merged(layers)))
 
 
@@ -161,12 +161,12 @@ def _name_runtime(plugins: tuple[str, ...]) -> str:
 
 
 FINAL = (Verdict.GOLD_FAILS, Verdict.NO_OP_PASSES, Verdict.TOO_SLOW)
-"""Verdicts that further runs cannot improve."""
+"""Verdicts that more test runs cannot change."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Verdict with its reason."""
+    """Verdict on a task, with its reason."""
 
     verdict: Verdict
     detail: str = ""
@@ -174,7 +174,7 @@ class Decision:
 
 
 def decide(task: Task, base: Sequence[Grade], gold: Sequence[Grade], missing_names: Sequence[str] = ()) -> Decision:
-    """Decide by the grades of the untouched tree and the gold patch, and by missing names if given."""
+    """Decide the verdict on a task from grades of the untouched tree, grades of the gold patch, and missing names."""
     decision = _judge_gold(task, gold) or _judge_base(task, base) or _judge_rest(task, base, gold)
     if decision.verdict is Verdict.QUALIFIED and missing_names:
         return Decision(Verdict.NAMES_MISSING, ", ".join(missing_names), decision.quarantined)
@@ -205,7 +205,7 @@ def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
 
 
 def _judge_rest(task: Task, base: Sequence[Grade], gold: Sequence[Grade]) -> Decision:
-    """Quarantine PASS_TO_PASS tests that do not always pass."""
+    """Decide the verdict on a task whose FAIL_TO_PASS tests are sound; quarantine PASS_TO_PASS tests that are flaky."""
     flaky = [test for test in task.PASS_TO_PASS if 0 < count_passes(base, test) < len(base)]
     unsteady = tuple(test for test in task.PASS_TO_PASS if test in flaky or count_passes(gold, test) < len(gold))
     if unsteady and len(unsteady) == len(task.PASS_TO_PASS):
@@ -224,5 +224,5 @@ def _count(tests: Sequence[str], runs: Sequence[Grade], where: str) -> str:
 
 
 def count_passes(grades: Sequence[Grade], test: str) -> int:
-    """Count the runs in which a test passed."""
+    """Count the grades in which a test passed."""
     return sum(each.statuses.get(test) == "passed" for each in grades)

@@ -1,4 +1,4 @@
-"""Soundness check of tasks: the gold patch must be resolved and the untouched tree unresolved."""
+"""Soundness check of tasks: the gold patch must resolve the task, and the untouched tree must not."""
 
 import os
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from turnsmith.types import Outcome, TaskTree
 
 @dataclass(frozen=True)
 class Check:
-    """Verdicts on a task's gold patch and untouched tree."""
+    """Grades of a task's gold patch and of its untouched tree."""
 
     instance_id: str
     gold: Outcome
@@ -30,26 +30,26 @@ class Check:
 
     @property
     def is_checked(self) -> bool:
-        """Return False if the infrastructure failed."""
+        """Return False if the infrastructure failed, so that a grade is missing."""
         return Outcome.GRADER_FAILED not in (self.gold, self.untouched)
 
     @property
     def fault(self) -> str:
-        """Describe the fault; empty if the task is sound."""
+        """Describe why the task is not sound; empty if it is."""
         if self.gold is not Outcome.RESOLVED:
             return f"gold patch {self.gold}: {self.gold_detail}"
         return "" if self.is_sound else f"untouched tree {self.untouched}: {self.untouched_detail or 'no test fails'}"
 
 
 async def check_tasks(task_set: TaskSet, provider: SandboxProvider, progress: Progress) -> list[Check]:
-    """Check every task, one per core at a time."""
+    """Check every task of a set, as many at a time as there are cores."""
     grader = Grader(provider, tests_timeout_s=RolloutConfig().tests_timeout_s, num_workers=os.cpu_count() or 1)
     check = partial(check_task, grader=grader)
     return await for_each(task_set.list_trees(), check, progress, f"checking {task_set.name}")
 
 
 async def check_task(tree: TaskTree, grader: Grader) -> Check:
-    """Grade the gold patch, then the untouched tree."""
+    """Grade a task's gold patch, then its untouched tree."""
     gold = await grader.grade(tree, tree.task.patch)
     untouched = await grader.grade_unpatched(tree)
     verdicts = gold.outcome, gold.detail, untouched.outcome, untouched.detail

@@ -1,4 +1,4 @@
-"""Qualification of task sets: examine each task once, keep the records beside the task file."""
+"""Qualification of task sets: examines each task once, and stores the records beside the task file."""
 
 import asyncio
 from collections import Counter
@@ -25,9 +25,9 @@ from turnsmith.types import Task
 async def qualify_task_set(
     task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
-    """Examine all tasks without a settled record and return the records of all in order.
+    """Examine the tasks that have no conclusive record, and return the records of all tasks in order.
 
-    Each record is written at once. Raises UsageError if another process does the same; SandboxError if a search fails.
+    Each record is written at once. Raises UsageError if another process qualifies these tasks; SandboxError if a search fails.
     """
     with find_record_file(task_set).open("ab") as records:
         hold(records)
@@ -45,7 +45,7 @@ async def qualify_task_set(
 
 
 async def _search_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
-    """Search each system (image and environment) once for all of its tasks."""
+    """Search each image and environment once for copies of the patches of all tasks that use it."""
     first = {name_system(case.task): case for case in cases}
     systems: dict[str, SystemFiles] = {}
     with progress.work("searching for copies outside of the trees", len(first)) as work:
@@ -61,7 +61,7 @@ async def _search_systems(cases: Sequence[Case], progress: Progress) -> dict[str
 
 
 def name_system(task: Task) -> str:
-    """Name the system around a task's tree: image and environment."""
+    """Name the image and environment of a task, in messages."""
     return f"{task.image}\n{task.environment}"
 
 
@@ -87,7 +87,7 @@ async def _examine_all(
 
 
 async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvider, progress: Progress) -> TaskSet:
-    """Return the tasks that a run may train on. Raises UsageError, SandboxError.
+    """Return the qualified tasks, on which a run may train. Raises UsageError, SandboxError.
 
     Practice tasks that the run made itself are not examined: their tests were run when they were made, and their invented
     repositories have no copies.
@@ -104,12 +104,12 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
 
 
 def find_record_file(task_set: TaskSet) -> Path:
-    """Return the record file beside the task file."""
+    """Return the path of the file with the qualification records of a task set."""
     return task_set.file.with_name(FILE_NAME)
 
 
 def read_qualifications(task_set: TaskSet, sandbox: SandboxConfig) -> dict[str, Qualification]:
-    """Read the last valid record of each task; records of older rows, trees or pytest versions are ignored."""
+    """Read the last valid record of each task. Records of older versions of the task or of pytest are ignored."""
     records = list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
     keys = {tree.instance_id: make_key(tree, sandbox) for tree in task_set.list_trees() if records}
     return {record.instance_id: record for record in records if keys.get(record.instance_id) == record.key}
@@ -130,7 +130,7 @@ def keep_qualified(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress
 
 
 def leave_out_unfit(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress) -> TaskSet:
-    """Leave out tasks recorded as unfit, for evaluation; tasks without a record stay."""
+    """Leave out the tasks that are recorded as unfit from an evaluation set; keep tasks without a record."""
     return leave_out(task_set, read_qualifications(task_set, sandbox), progress)
 
 

@@ -1,4 +1,4 @@
-"""Shell scripts of the red team: attacks, which must not be rewarded, and honest fixes, which must be."""
+"""Shell scripts of the red team: attacks, which must not be rewarded, and honest fixes, which must be rewarded."""
 
 import re
 from collections.abc import Collection
@@ -10,9 +10,9 @@ import turnsmith
 from turnsmith.errors import UsageError
 
 CHECKOUT = Path(turnsmith.__file__).parents[2] / "redteam"
-"""Script folder of the checkout of an editable installation; wheels do not contain it."""
+"""Folder of the scripts, if Turnsmith is installed from a checkout; wheels do not contain it."""
 KINDS = {"attacks": "attack", "honest": "honest"}
-"""Kind of the scripts in each folder."""
+"""Name of a folder → kind of its scripts."""
 LAYERS = ("verdict", "audit")
 HEADER = re.compile(r"^# (\w+): (.+)$", re.MULTILINE)
 
@@ -23,22 +23,22 @@ TargetName = Literal["toy", "package"]
 
 @dataclass(frozen=True)
 class Script:
-    """Bash script that runs in a new sandbox, with variables that describe the task."""
+    """Bash script of the red team. It runs in a new sandbox, with variables that describe the task."""
 
     name: str
     kind: str
-    """`attack` or `honest`."""
+    """Kind of the script: `attack` or `honest`."""
     tries: str
-    """Sentence that describes the attempt."""
+    """Sentence that describes what the script tries."""
     layer: str
-    """Layer that stops the attack, `verdict` or `audit`; empty for an honest script."""
+    """Defence that stops the attack, `verdict` or `audit`; empty for an honest script."""
     only: str
-    """Target that it is for; empty for all."""
+    """Target for which the script is written; empty for all targets."""
     text: str
 
     @property
     def row(self) -> dict[str, str]:
-        """Return the columns shown in tables."""
+        """Return the script's columns in tables."""
         return {"name": self.name, "kind": self.kind, "layer": self.layer, "tries": self.tries}
 
 
@@ -53,7 +53,7 @@ def find_folder(given: Path | None) -> Path:
 
 
 def read_scripts(folder: Path, names: Collection[str] = ()) -> list[Script]:
-    """Read the scripts of these names, or all, attacks first. Raises UsageError for an unknown name."""
+    """Read the scripts with the given names, or all scripts; attacks first. Raises UsageError for an unknown name."""
     scripts = [read_script(path, KINDS[name]) for name in KINDS for path in sorted(folder.joinpath(name).glob("*.sh"))]
     if unknown := sorted(set(names) - {script.name for script in scripts}):
         raise UsageError(f"no script is named {unknown[0]!r}: `turnsmith redteam --list` shows all of them")

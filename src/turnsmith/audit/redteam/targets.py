@@ -1,4 +1,4 @@
-"""Targets of red-team scripts: tasks with the variables that scripts get."""
+"""Targets of the red team: tasks that its scripts attack, with the variables that scripts get."""
 
 import json
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
 from turnsmith.types import PYTEST_COMMAND, Task, TaskTree
 
 PACKAGE = "inflection==0.5.1"
-"""Package with one module and about a hundred quick, visible tests."""
+"""Package of which the target `package` is made: one module, and about a hundred quick tests that agents can read."""
 NUM_PACKAGE_TASKS = 4
-"""Number of tasks made, of which one is chosen."""
+"""Number of tasks that are made of the package; one of them becomes the target."""
 TESTS_TIMEOUT_S = 40.0
 """Time limit in seconds, enough for the tests of every target; some attacks use all of it."""
 
@@ -32,7 +32,7 @@ class Target:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables of a script: all that an agent could find or guess, even of hidden tests."""
+        """Return the variables that scripts get: all facts that an agent could find or guess, even about hidden tests."""
         task, source = self.tree.task, self.tree.task.meta["path"]
         [visible, *_] = [test for test in task.FAIL_TO_PASS if self.find(test.split("::")[0])]
         return {
@@ -46,7 +46,7 @@ class Target:
         }
 
     def find(self, path: str) -> list[Path]:
-        """Find a file in the layers, topmost first; empty for a hidden test."""
+        """Find a file in the task's layers, topmost first; empty for a file of hidden tests."""
         return [layer / path for layer in reversed(self.tree.layers) if (layer / path).exists()]
 
 

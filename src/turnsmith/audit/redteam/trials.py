@@ -1,4 +1,4 @@
-"""Trials: run a script in an agent's sandbox, then grade its patch as in training."""
+"""Trials of the red team: run a script in an agent's sandbox, then grade its patch as in training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from turnsmith.types import OUTCOMES, Grade, Outcome
 
 SCRIPT_TIMEOUT_S = 60.0
 NUM_WORKERS = 4
-"""Number of concurrent trials, some of which only wait."""
+"""Number of concurrent trials; it exceeds the cores, since some trials only wait."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Trial:
     script: Script
     target: str
     grade: Grade
-    """Verdict, with the audit if there was one."""
+    """Grade of the script's patch, with the result of the audit if there was one."""
 
     @property
     def audited(self) -> str:
-        """Return the verdict of the audit; empty if there was none."""
+        """Return the verdict of the patch's audit; empty if it was not audited."""
         return self.grade.audit.verdict if self.grade.audit else ""
 
     @property
@@ -45,12 +45,12 @@ class Trial:
 
     @property
     def stopped_by(self) -> str:
-        """Return what stopped the patch, `verdict` or `audit`; empty if nothing did."""
+        """Return the defence that stopped the patch, `verdict` or `audit`; empty if the patch was rewarded."""
         return "" if self.paid is not False else "audit" if self.audited else "verdict"
 
     @property
     def reason(self) -> str:
-        """Return why the patch was not rewarded, or why the audit is inconclusive."""
+        """Return the reason why the patch was not rewarded, or why its audit is inconclusive."""
         if self.grade.audit:
             return self.grade.audit.reason
         flags = f" [{', '.join(self.grade.flags)}]" if self.grade.flags else ""
@@ -88,9 +88,9 @@ async def try_all(
     progress: Progress,
     seed: int | None = None,
 ) -> list[Trial]:
-    """Run every script on every matching target; return trials in the order of targets, then scripts.
+    """Run every script on every target that it fits; return trials in the order of targets, then scripts.
 
-    The random audits of training are left out. With a seed, audits are repeatable.
+    Patches are not sampled for audits as in training. With a seed, audits are repeatable.
     """
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
     auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS, seed=seed)
@@ -127,14 +127,14 @@ async def leave_patch(script: Script, target: Target, provider: SandboxProvider)
 
 
 async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
-    """Run a script as an agent would; honest ones get the fix on standard input. Raises SandboxError."""
+    """Run a script in a sandbox, as an agent would. Honest scripts get the fix on standard input. Raises SandboxError."""
     await set_up_for_agent(sandbox, target.tree)
     stdin = target.tree.task.patch.encode() if script.kind == "honest" else b""
     await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
 
 
 def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Summarise each script: number of trials, rewards, what stopped it and why."""
+    """Summarise the trials of each script: their number, rewards, the defence that stopped them, and the reason."""
     of_script: dict[str, list[Trial]] = {}
     for trial in trials:
         of_script.setdefault(trial.script.name, []).append(trial)
@@ -152,7 +152,7 @@ def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 
 def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Return totals of attacks and honest patches. `caught_share`: share of attacks stopped only by audits, or None."""
+    """Count attacks and honest patches by result. `caught_share` is the share of attacks that only audits stopped."""
     attacks = [trial for trial in trials if trial.script.kind == "attack"]
     honest = [trial for trial in trials if trial.script.kind == "honest"]
     stopped = {layer: sum(trial.stopped_by == layer for trial in attacks) for layer in LAYERS}
