@@ -86,7 +86,7 @@ async def keep_template(task: Task) -> str:
 
 
 PLACEHOLDERS = ("patch", "failures", "repo")
-"""Placeholders of a prompt."""
+"""Placeholders that a prompt file for issue texts may use."""
 
 
 @dataclass(frozen=True)
