@@ -5,7 +5,7 @@ from collections.abc import Collection
 from turnsmith.errors import UsageError
 from turnsmith.grading.log_parsers import methods, other_runners, summary
 from turnsmith.grading.log_parsers.base import Parser, Results, clean
-from turnsmith.grading.log_parsers.listed import FORMS, make_parser
+from turnsmith.grading.log_parsers.listed import PATTERNS, make_parser
 from turnsmith.grading.log_parsers.other_runners import make_browser_parser
 
 OURS: dict[str, Parser] = {
@@ -23,7 +23,7 @@ OURS: dict[str, Parser] = {
     "phpunit": other_runners.parse_phpunit,
     "maven": other_runners.parse_maven,
     "gradle": other_runners.parse_gradle,
-    **{name: make_parser(forms) for name, forms in FORMS.items()},
+    **{name: make_parser(patterns) for name, patterns in PATTERNS.items()},
 }
 
 ALIASES = {
