@@ -23,6 +23,6 @@ def test_what_was_mended_is_utf_8_and_what_was_sound_is_as_it_was(value):
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        assert mended != value and ESCAPED.search(json.dumps(value))
+        assert mended != value and ESCAPED.search(json.dumps(value).encode())
     else:
         assert mended == value
