@@ -1,4 +1,4 @@
-"""One run of a task's tests on a patch in a pristine sandbox.
+"""Run of a task's tests on a patch in a new sandbox.
 
 The sandbox gets, in this order: set-up commands, a history of one commit, hidden tests, the grader's tests, the patch.
 """
@@ -15,17 +15,17 @@ from turnsmith.sandboxes.setup import SetupFailed, set_up
 from turnsmith.types import PYTEST, ExecResult, Task, TaskTree
 
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
-"""Command that applies a patch without reading git settings, attributes or hooks of the tree."""
+"""Command that applies a patch without regard to git settings, attributes and hooks in the tree."""
 APPLY_TIMEOUT_S = 60.0
 
 GOLD_S = "gold_s"
-"""Column of `Task.meta`: seconds that grading the gold patch takes."""
+"""Column of `Task.meta`: time in seconds that grading the gold patch takes."""
 GOLD_TIMES, MIN_LIMIT_S = 10.0, 30.0
 """Time limit of a patch's tests as a multiple of the gold patch's time, and its minimum in seconds."""
 
 
 def limit_tests(task: Task, configured_s: float) -> float:
-    """Return the time limit of a patch's tests: from the gold patch's time if known, at most the configured limit."""
+    """Compute the time limit of a patch's tests from the gold patch's time, if known; at most the configured limit."""
     gold_s = task.meta.get(GOLD_S)
     if not isinstance(gold_s, int | float) or not gold_s > 0:
         return configured_s
@@ -34,7 +34,7 @@ def limit_tests(task: Task, configured_s: float) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """Task tree with the sandbox provider and time limit of its tests."""
+    """Task with its working tree, and the sandbox provider and time limit of its tests."""
 
     tree: TaskTree
     provider: SandboxProvider
@@ -45,7 +45,7 @@ class Case:
         return self.tree.task
 
     def with_task(self, task: Task) -> "Case":
-        """Return the case with another record of its task."""
+        """Return a copy of the case with another task on the same tree."""
         return replace(self, tree=replace(self.tree, task=task))
 
     @property
@@ -54,19 +54,19 @@ class Case:
 
     @property
     def directives(self) -> tuple[str, ...]:
-        """Return the arguments of the test command: `test_files`, or else the files of the expected tests."""
+        """Return the arguments of the test command: the task's `test_files` or, if empty, the files of its expected tests."""
         return tuple(self.task.test_files) or find_test_files(self.expected)
 
     @property
     def is_sealed(self) -> bool:
-        """Return True for pytest suites, whose reports can be signed; others have only a log and an exit code."""
+        """Return True if the tests run by pytest, whose report can be signed. Other suites have only a log and an exit code."""
         return self.task.log_parser == PYTEST
 
 
 async def run_tests(
     case: Case, patch: str, files: tuple[str, ...], added: Mapping[str, str], *, is_cold: bool = False
 ) -> SuiteReport:
-    """Run test files on a patch in a pristine sandbox.
+    """Run test files on a patch in a new sandbox.
 
     `added` maps paths to texts of the grader's files. With `is_cold` pytest starts in a new interpreter.
 
@@ -90,7 +90,7 @@ async def run_tests(
 async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, str]) -> None:
     """Set up a sandbox, apply the hidden tests, add the grader's files, then apply the patch.
 
-    The patch comes last, so that a conflict with the grader's files counts against the patch.
+    The patch comes last, so that a conflict with the grader's files is a fault of the patch.
     Raises PatchRefused, SetupFailed, SandboxError, GradingError.
     """
     await set_up(sandbox, case.tree)
@@ -100,7 +100,7 @@ async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, 
         for path, text in added.items():
             await sandbox.write(path, text.encode())
     except OSError as error:
-        raise GradingError(f"a test of the grader could not be written: {error}") from None
+        raise GradingError(f"a test file of the grader could not be written to the sandbox: {error}") from None
     if fault := await _apply(sandbox, patch):
         raise PatchRefused(f"does not apply: {fault}")
 
@@ -115,14 +115,14 @@ async def _apply(sandbox: Sandbox, patch: str) -> str:
 
 
 def read_complaint(result: ExecResult) -> str:
-    """Read the output of a program that applies patches. Raises GradingError if it crashed or was killed.
+    """Read the error message of a program that applies patches. Raises GradingError if it crashed or was killed.
 
     git exits with 128 and prints a line with `error:` for patches that it cannot read. Any other exit code from 128 on, or
     below 0, means a signal or a crash.
     """
     complaint = result.output.decode(errors="replace").strip() or f"git ended with {result.exit_code}"
     if result.timed_out or result.exit_code == 127:
-        raise GradingError("git did not answer in the sandbox: install git in the image or on this machine")
+        raise GradingError("git printed nothing in the sandbox: install git in the image or on this machine")
     is_error = any(line.startswith("error:") for line in complaint.splitlines())
     is_verdict = 0 <= result.exit_code < 128 or (result.exit_code == 128 and is_error)
     if not is_verdict:

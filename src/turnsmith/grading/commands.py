@@ -1,4 +1,4 @@
-"""Parser of test commands that only start pytest and so need no shell."""
+"""Parser of test commands that only start pytest, and therefore need no shell."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ _OBEYED_EARLIER = re.compile(
     r"BASH.*|LANG.*|LC_.*|LD_.*|LOCPATH|GLIBC_.*|MALLOC_.*|PYTHON.*|PYTEST_PLUGINS|"
     r"ENV|E?UID|PPID|SHELLOPTS|POSIXLY_CORRECT|IFS|PATH|HOME|PWD|OLDPWD|SHLVL|_"
 )
-"""Variables that a shell, the loader, the C library or Python reads at its start, and those that the grader sets."""
+"""Pattern of environment variables that shell, loader, C library or Python read at their start, or that the grader sets."""
 
 
 def read_plain(command: str) -> PytestCommand | None:

@@ -1,4 +1,4 @@
-"""Patch application as in SWE-bench's harness: git, git with a three-way merge, git hunk by hunk, then GNU patch.
+"""Application of patches as in SWE-bench's harness: git, git with a three-way merge, git by hunk, then GNU patch.
 
 The patch is applied in a separate sandbox, and the grader gets the resulting difference. Training never uses these fallbacks.
 """
@@ -45,16 +45,16 @@ A separate repository takes the difference, so that attributes of the tree chang
 
 @dataclass(frozen=True)
 class Application:
-    """Result of applying a patch."""
+    """Result of applying a patch as SWE-bench's harness does."""
 
     patch: str | None
-    """Difference that git finds in the tree; None if the patch does not apply."""
+    """Difference that the patch made in the tree, as a git patch; None if it does not apply."""
     log: str
-    """Output of the programs that applied it."""
+    """Output of the programs that applied the patch."""
 
 
 async def apply_as_harness(provider: SandboxProvider, tree: TaskTree, patch: str) -> Application:
-    """Try the harness's ways to apply a patch, in order. Raises SandboxError, GradingError."""
+    """Apply a patch by the programs that SWE-bench's harness tries, in order. Raises SandboxError, GradingError."""
     try:
         content = to_bytes(patch)
     except PatchRefused as refusal:

@@ -1,4 +1,4 @@
-"""Classes of changed files by their names: test infrastructure, tests, generated files, source.
+"""Classes of the files in a patch, by their names: test infrastructure, tests, generated files, source.
 
 Test helpers and test data outside the test folders are found by their names too. If a source file contains the name as
 a word, even in a comment, the file counts as source, so that honest patches keep it.
@@ -14,15 +14,15 @@ from turnsmith.git.layers import walk_merged
 
 
 class HunkClass(StrEnum):
-    """Class of a changed file, also used as a flag of a grade. The first has precedence."""
+    """Class of a file in a patch, also used as a flag of a grade. If several fit, the first counts."""
 
     TEST_INFRASTRUCTURE = "test-infrastructure"
-    """File that decides how tests run or which modules they import."""
+    """File that determines how tests run or which modules they import."""
     TEST_SURFACE = "test-surface"
-    """Test, file in a test folder, or file that only tests read or import."""
+    """Test file, file in a test folder, or file that only tests read or import."""
     GENERATED = "generated"
     SOURCE = "source"
-    """Any other file; only these are graded."""
+    """Any other file. Only changes to source files are graded."""
 
 
 INFRASTRUCTURE = re.compile(
@@ -41,14 +41,14 @@ SUPPORT = re.compile(
     r"|[^/]*\.(snap|ambr))",
     re.DOTALL,
 )
-"""Names of test helpers and expected data: `pkg/testing.py`, `fixtures/a.json`, `__snapshots__/a.ambr`."""
+"""Pattern of paths of test helpers and expected data: `pkg/testing.py`, `fixtures/a.json`, `__snapshots__/a.ambr`."""
 SOURCES = (".py", ".pyi", ".pyx", ".pxd")
 ENTRY_POINTS = ("pyproject.toml", "setup.cfg")
-"""Files other than source that name modules."""
+"""Settings files in which a project names its own modules."""
 
 
 def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:
-    """Classify a path by its name; `test_files` are tests under any name."""
+    """Classify a path by its name; paths in `test_files` are tests whatever their names."""
     if INFRASTRUCTURE.fullmatch(path):
         return HunkClass.TEST_INFRASTRUCTURE
     if GENERATED.fullmatch(path):
@@ -58,27 +58,27 @@ def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:
 
 
 def _is_in_the_place_of(path: str, test_files: Collection[str]) -> bool:
-    """Return True for a test file, and for a path that takes the place of one or of its folder."""
+    """Return True if the path is a test file, or if creating it would replace a test file or its folder."""
     places = [PurePosixPath(file) for file in test_files]
     return any(place.is_relative_to(path) or PurePosixPath(path).is_relative_to(place) for place in places)
 
 
 @lru_cache(maxsize=8)
 def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozenset[str]:
-    """Find test helpers and test data by their names, except those that another source file mentions."""
+    """Find test helpers and test data by their names, except files that a source file mentions."""
     files = find_files(layers)
     return find_unmentioned({path: list_words(path) for path in files if SUPPORT.fullmatch(path)}, files, test_files)
 
 
 def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
-    """Find the regular files of the tree, without links."""
+    """Find the regular files of the layers' tree, without links."""
     return {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
 
 
 def find_unmentioned(
     words: Mapping[str, list[str]], files: Mapping[str, Path], test_files: frozenset[str]
 ) -> frozenset[str]:
-    """Select the paths whose words occur in no other source file; `words` are given for each path."""
+    """Select the paths that no other source file mentions. `words` maps each path to the words that would mention it."""
     if not (wanted := {word for each in words.values() for word in each}):
         return frozenset()
     mentions = {
@@ -92,7 +92,7 @@ def find_unmentioned(
 
 
 def list_words(path: str) -> list[str]:
-    """List the words by which source would mention a file: `a/fixtures/x.json` → `["fixtures"]`, `a.snap` → `["snap"]`."""
+    """List the words by which source code would mention a file: `a/fixtures/x.json` → `["fixtures"]`, `a.snap` → `["snap"]`."""
     file = PurePosixPath(path)
     folders = [part for part in file.parts[:-1] if SUPPORT.fullmatch(f"{part}/x")]
     return folders or [file.stem if file.suffix == ".py" else file.suffix[1:]]

@@ -1,4 +1,4 @@
-"""Grader: applies the allowed part of a patch in a pristine sandbox, runs the tests once and returns the verdict.
+"""Grader: applies the allowed part of a patch in a new sandbox, runs the tests once and returns the verdict.
 
 It never uses the agent's sandbox. Faults of the patch score 0; faults of the infrastructure are GRADER_FAILED.
 """
@@ -20,7 +20,7 @@ from turnsmith.types import Grade, Outcome, Task, TaskTree
 
 MAX_DETAIL_CHARACTERS = 300
 PLUGIN = "plugin"
-"""Flag of a grade whose pytest plugin fails in every run of the task's tests; it is not retried."""
+"""Flag of a grade: the grader's pytest plugin fails in every run of the task's tests, so the grade is not retried."""
 
 
 class Grader:
@@ -63,11 +63,11 @@ class Grader:
         self._verdicts.clear()
 
     async def grade_unpatched(self, tree: TaskTree) -> Grade:
-        """Run the tests on the untouched tree, which must fail them."""
+        """Grade the untouched tree, on which the task must be unresolved."""
         return await self._judge(tree, "")
 
     async def _judge(self, tree: TaskTree, patch: str) -> Grade:
-        """Grade a patch, turning exceptions into outcomes."""
+        """Grade a patch; convert exceptions to grades."""
         case = Case(tree, self._provider, limit_tests(tree.task, self._tests_timeout_s))
         async with self._free_workers:
             started = time.perf_counter()
@@ -84,7 +84,7 @@ class Grader:
             )
 
     async def _run(self, case: Case, patch: str) -> Grade:
-        """Select the allowed part of a patch and run the tests on it. Raises PatchRefused, SandboxError, GradingError."""
+        """Run the tests on the allowed part of a patch, and judge the report. Raises PatchRefused, SandboxError, GradingError."""
         project = describe_project(case.tree)
         selection = await asyncio.to_thread(select_hunks, patch, project)
         num_dropped = len(selection.left_out)
@@ -102,7 +102,7 @@ class Grader:
 
 
 async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | None]:
-    """Run the expected tests on a selected patch; pytest suites also run sentinel tests.
+    """Run the expected tests on the selected part of a patch; pytest suites also run sentinel tests.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -116,7 +116,7 @@ async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | No
 async def check_plugin_works(case: Case) -> None:
     """Check that the grader's pytest plugin works on the clean tree, or else with the gold patch.
 
-    If it works in one of them, the patch broke it. Raises PluginFailed if it works in neither; SandboxError, GradingError.
+    If the plugin works there, the patch broke it. Raises PluginFailed if it works in neither; SandboxError, GradingError.
     """
     report, _ = await try_patch(case, "")
     if report.plugin_fault:
@@ -128,12 +128,12 @@ async def check_plugin_works(case: Case) -> None:
 
 
 async def try_plugin(case: Case) -> None:
-    """Run only the sentinel tests on the clean tree. Raises SandboxError; GradingError if the plugin fails."""
+    """Run only sentinel tests, on the clean tree. Raises SandboxError; GradingError if the grader's plugin fails."""
     sentinels = draw_sentinels(PurePosixPath(next(iter(case.directives), "")).parent)
     check_plugin(await run_tests(case, "", (sentinels.path,), {sentinels.path: sentinels.text}))
 
 
 def to_one_line(text: str) -> str:
-    """Return printable text of bounded length, since output of git and tests may quote the agent."""
+    """Shorten a text to one printable line, since output of git and tests may contain text of the agent."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= MAX_DETAIL_CHARACTERS else line[: MAX_DETAIL_CHARACTERS - 1] + "…"

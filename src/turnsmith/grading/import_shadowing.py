@@ -1,6 +1,6 @@
-"""New modules that shadow modules of Python or the test runner, which no patch may add.
+"""Detection of new files that shadow modules of Python or of the test runner, which a patch must not add.
 
-They matter in folders from which Python imports before pytest has read the secrets of its run. Folders that pytest adds
+Only folders matter from which Python imports before pytest has read the secrets of its run. Folders that pytest adds
 later for a test file are harmless.
 """
 
@@ -20,15 +20,15 @@ STEP = re.compile(r"\bcd +[\"']?([^/\s;&|\"'][^\s;&|\"']*)")
 PATH = re.compile(r"PYTHONPATH=[\"']?([^\s\"']+)")
 SETTINGS = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
 SETTING = re.compile(r"\bpythonpath[\"']?\s*[=:]\s*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)")
-"""TOML list, or the rest of the line with indented lines below it."""
+"""Pattern of pytest's setting `pythonpath`: a TOML list, or the rest of the line with the indented lines below."""
 FOLDER = re.compile(r"(?<=\")[^\",]+(?=\")|(?<=')[^',]+(?=')|[^\s\"',\[\]]+")
 JYTHON = ["org", "python"]
-"""Jython's package that `pickle` and `copy` try to import; a folder without `__init__` shadows it too."""
+"""Jython's package `org.python`, which `pickle` and `copy` try to import; even a folder without `__init__` shadows it."""
 BINARY = {".so", ".pyd", ".pyc"}
 
 
 def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePosixPath]:
-    """Find the folders from which the tests import: of the command, its `PYTHONPATH`, and pytest's settings."""
+    """Find the folders from which tests import, in the test command, its `PYTHONPATH` and pytest's settings."""
     folders = [*accumulate(map(PurePosixPath, ["", *STEP.findall(command)]), truediv)]
     path = ["", "src", *(name for value in PATH.findall(command) for name in value.split(":"))]
     roots = [folder / name for folder in folders for name in (*path, *_find_in_settings(folder, layers))]
@@ -36,7 +36,7 @@ def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePos
 
 
 def _find_in_settings(folder: PurePosixPath, layers: Sequence[Path]) -> Iterator[str]:
-    """Yield all values of `pythonpath` in the settings files; an additional root is harmless."""
+    """Yield all values of `pythonpath` in a folder's settings files; values that pytest ignores do no harm."""
     files = [layer / folder / name for layer, name in product(layers, SETTINGS)]
     for text in [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]:
         for value in SETTING.findall(text):
@@ -45,7 +45,7 @@ def _find_in_settings(folder: PurePosixPath, layers: Sequence[Path]) -> Iterator
 
 @cache
 def find_protected() -> frozenset[str]:
-    """Return the modules of Python, pytest and its installed plugins, with their requirements."""
+    """Return the names of the modules of Python, pytest, its installed plugins, and their requirements."""
     plugins = {
         found.name for found in importlib.metadata.distributions() if found.entry_points.select(group="pytest11")
     }
@@ -62,7 +62,7 @@ def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path
 def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Path]) -> bool:
     """Return True if the path shadows a protected module below one root.
 
-    Folders without `__init__` shadow nothing. A bare name may be a link to a package.
+    Folders without `__init__` shadow nothing. A file without suffix may be a link to a package.
     """
     if not path.is_relative_to(root) or path == root:
         return False

@@ -1,4 +1,4 @@
-"""Verdict on the report of a test run.
+"""Verdict on a patch from the report of its test run.
 
 A patch is resolved if three conditions hold. Every expected test passed. The exit code, the log and the signed report
 agree. Every sentinel test has its known status.
@@ -13,13 +13,13 @@ from turnsmith.grading.testing import SuiteReport
 from turnsmith.types import Grade, Outcome, Task
 
 SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
-"""Flags of a tampered report."""
+"""Flags of a grade that name the evidence of tampering in the report."""
 
 
 def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -> Grade:
-    """Judge a report by the task's status rules and look for tampering. Raises GradingError.
+    """Grade a report by the task's status rules, and look for tampering. Raises GradingError.
 
-    A skipped test, or an expected failure, counts only if it ended so on the clean tree.
+    A skip or an expected failure counts as passed only if the test ended in the same way on the clean tree.
     """
     if report.timed_out:
         return Grade(
@@ -41,7 +41,7 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
 def _find_tampering(
     report: SuiteReport, sentinels: Sentinels | None, statuses: dict[str, str], *, is_broken: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield flags of tampering with their evidence. For a broken patch only results in its favour count."""
+    """Yield flags of tampering with their evidence. For a patch that fails tests, only falsifications in its favour count."""
     if report.sealed and report.sealed.is_forged:
         yield FORGED, "something wrote to the descriptor of the report"
     if sentinels and (falsified := sentinels.find_falsified(report, only_flattering=is_broken)):
@@ -52,7 +52,7 @@ def _find_tampering(
 
 
 def _find_difference(report: SuiteReport, tests: Sequence[str]) -> str:
-    """Describe how exit code, log and signed report disagree; empty if they agree."""
+    """Describe the difference between exit code, log and signed report; empty if they agree."""
     if not report.agrees:
         return f"exit code {report.exit_code} does not agree with the log"
     if not report.sealed:

@@ -1,4 +1,4 @@
-"""Log parsers by the names that data sets use."""
+"""Table of log parsers, by the names that data sets use."""
 
 from collections.abc import Collection
 
@@ -41,7 +41,7 @@ ALIASES = {
         )
     },
 }  # fmt: skip
-"""Names of SWE-bench's parsers → equivalent parsers here."""
+"""Name of a parser in SWE-bench → name of the equivalent parser of Turnsmith."""
 
 BY_REPOSITORY: dict[str, Parser] = {
     **dict.fromkeys(
@@ -58,7 +58,7 @@ BY_REPOSITORY: dict[str, Parser] = {
     "highlightjs": other_runners.parse_highlightjs,
     "marked": other_runners.parse_numbered,
 }
-"""Parsers specific to single repositories, by the names that SWE-bench and its descendants use."""
+"""Name that SWE-bench and derived data sets give a parser for one repository → parser."""
 
 PARSERS: dict[str, Parser] = {
     **OURS,
@@ -68,7 +68,7 @@ PARSERS: dict[str, Parser] = {
 
 
 def parse_log(log: str, parser: str, known: Collection[str] = ()) -> Results:
-    """Read a log with the named parser. Raises UsageError for an unknown name.
+    """Read a test log with the named parser. Raises UsageError if no parser has this name.
 
     `known` test ids decide where an id ends.
     """

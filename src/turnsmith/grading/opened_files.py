@@ -1,7 +1,7 @@
-"""Test data and helpers found by running the tests with the gold patch; patches may not change them.
+"""Search for test data and helpers, which patches may not change, by running the tests with the gold patch.
 
-An audit hook records which code opens which file of the tree. Data counts if only tests open it. A module counts if it
-imports a test framework and no source file mentions it.
+An audit hook records which code opens which file of the tree. A file is test data if only tests open
+it. A module is a helper if it imports a test framework and no source file mentions it.
 """
 
 import json
@@ -17,21 +17,21 @@ from turnsmith.grading.sentinels import draw_path
 
 _RECORDER = Path(__file__).with_name("recorder.py").read_text(encoding="utf-8")
 _FRAMEWORK = re.compile(r"^[ \t]*(?:from[ \t]+|import\b.*)\b(?:_?pytest|unittest|nose|mock)\b", re.MULTILINE)
-"""Import of a test framework, which code under test does not need."""
+"""Pattern of an import of a test framework, which code under test does not need."""
 
 
 @dataclass(frozen=True)
 class Notes:
-    """Opened files and imported modules of one test run."""
+    """Files that were opened and modules that were imported in one test run."""
 
     opened: tuple[tuple[str, str], ...] = ()
-    """Opened files, each with the file whose code opened it."""
+    """Pairs of an opened file and the source file whose code opened it."""
     modules: tuple[str, ...] = ()
-    """Files of the modules that were imported from the tree."""
+    """Files of modules that were imported from the working tree."""
 
 
 async def find_test_data(case: Case) -> list[str]:
-    """Find files that only tests open or import; none if the suite is not pytest's.
+    """Find the files of a tree that only tests open or import; none if the suite does not use pytest.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -44,14 +44,14 @@ async def find_test_data(case: Case) -> list[str]:
 
 
 def read_notes(log: str, mark: str) -> Notes:
-    """Read the recorded files and modules from a log; empty if the log has none."""
+    """Read the recorded files and modules from the log of a test run; empty if the log has none."""
     lines = [line.partition(mark)[2] for line in log.split("\n") if mark in line]
     opened, modules = json.loads(lines[0]) if lines else ((), ())
     return Notes(tuple((path, opener) for path, opener in opened), tuple(modules))
 
 
 def sort_out(notes: Notes, project: Project) -> list[str]:
-    """Select files that only tests open or import, except test files by name and files that the fix changes."""
+    """Select the files that only tests open or import, except files named as tests and files that the fix changes."""
     helpers = select_helpers(notes, project)
     known = replace(project, test_data=helpers)
     by_source = {path for path, opener in notes.opened if known.classify(opener) is HunkClass.SOURCE}
@@ -61,7 +61,7 @@ def sort_out(notes: Notes, project: Project) -> list[str]:
 
 
 def select_helpers(notes: Notes, project: Project) -> frozenset[str]:
-    """Select the imported modules that import a test framework and that no source mentions."""
+    """Select the imported modules that import a test framework and that no source file mentions."""
     files = find_files(project.layers)
     texts = {path: files[path].read_text("latin-1") for path in notes.modules if path in files}
     places = {path: PurePosixPath(path) for path, text in texts.items() if _FRAMEWORK.search(text)}

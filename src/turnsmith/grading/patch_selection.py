@@ -1,4 +1,4 @@
-"""Selection of the files of a patch that may reach the tests."""
+"""Selection of the part of a patch that is graded: changes to files that do not decide how tests run."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,35 +17,35 @@ TEST_DATA = "test_data"
 
 @dataclass(frozen=True)
 class Selection:
-    """Selected part of a patch, with the files that were left out."""
+    """Part of a patch that is graded, and the files that were left out."""
 
     patch: str
-    """Part that reaches the tests."""
+    """Part of the patch that is applied for the tests."""
     left_out: tuple[tuple[HunkClass, str], ...]
-    """Class and path of each file left out."""
+    """Class and path of each file that was left out."""
 
     @property
     def dropped(self) -> Counter[HunkClass]:
-        """Return the number of files left out, by class."""
+        """Count the files that were left out, by class."""
         return Counter(kind for kind, _ in self.left_out)
 
 
 @dataclass(frozen=True)
 class Project:
-    """Working tree that a patch changes, with its tests and import roots."""
+    """Working tree that a patch changes, with its test files and the folders from which tests import."""
 
     layers: tuple[Path, ...]
     test_files: frozenset[str]
-    """Tests under any name."""
+    """Paths of test files, whatever their names."""
     source_files: frozenset[str] = frozenset()
-    """Files that the fix changes, which are source even in a folder `test`."""
+    """Files that the gold patch changes. They count as source, even in a folder `test`."""
     import_roots: frozenset[PurePosixPath] = frozenset({PurePosixPath()})
     """Folders from which the test runner imports."""
     test_data: frozenset[str] = frozenset()
     """Files that only tests read or import while they run with the gold patch."""
 
     def classify(self, path: str) -> HunkClass:
-        """Classify a path by its name and, for names of test helpers and test data, by the tree."""
+        """Classify a path by its name and, if it is named like a test helper or test data, by its use in the tree."""
         if is_shadow(path, self.import_roots, self.layers):
             return HunkClass.TEST_INFRASTRUCTURE
         kind = classify(path, self.test_files)
@@ -55,7 +55,7 @@ class Project:
         return HunkClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
-        """Return True if only tests read or import the file, or a module that it would hide."""
+        """Return True if only tests read or import the file, or a module that a new file would hide."""
         places = [*list_stand_ins(path), path]
         if not self.test_data.isdisjoint(places):
             return True
@@ -66,13 +66,16 @@ class Project:
 
 
 def list_stand_ins(path: str) -> list[str]:
-    """List the modules that a file would hide: `a/testing/b.py` → `["a.py", "a/testing.py", "a/testing/b.py"]`."""
+    """List the modules that a new file could hide: `a/testing/b.py` → `["a.py", "a/testing.py", "a/testing/b.py"]`."""
     place = PurePosixPath(path)
     return [str(each.with_name(f"{each.name.partition('.')[0]}.py")) for each in (*place.parents, place) if each.stem]
 
 
 def describe_project(tree: TaskTree) -> Project:
-    """Describe the tree of a task, by its gold patch and hidden tests too. Raises SetupFailed."""
+    """Describe a task's working tree, with test and source files known from its hidden tests and gold patch.
+
+    Raises SetupFailed if the test patch cannot be used.
+    """
     task = tree.task
     try:
         hidden = _find_paths(task.test_patch)
@@ -97,7 +100,7 @@ def select_gold(tree: TaskTree) -> str:
 
 
 def select_hunks(patch: str, project: Project) -> Selection:
-    """Leave out the files of a patch that decide how tests run. Raises PatchRefused."""
+    """Select the part of a patch that is graded: leave out files that decide how tests run. Raises PatchRefused."""
     kept, left_out = "", []
     for file in read_patch(patch):
         kind = min(map(project.classify, file.paths), key=[*HunkClass].index)  # a renamed file has two paths

@@ -1,4 +1,4 @@
-"""Grading of predictions of any program, by the grader that rewards the policy."""
+"""Grading of predictions of any program, with the grader that training uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True)
 class Submission:
-    """Predictions to grade, with their tasks and the report to write."""
+    """Predictions to grade, with their tasks and the place of the report."""
 
     predictions: list[Prediction]
     task_set: TaskSet
@@ -36,25 +36,25 @@ class Submission:
 
 @dataclass(frozen=True)
 class Graded:
-    """Summary of a graded submission, with the tasks that the infrastructure lost."""
+    """Summary of a grading run, and the tasks without a verdict."""
 
     summary: dict[str, Any]
     lost: list[str]
-    """Ids of tasks without a verdict because of infrastructure faults."""
+    """Ids of tasks that have no verdict because the infrastructure failed."""
 
 
 def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None:
-    """Raise UsageError if a prediction is for an unknown task, which suggests a wrong task file."""
+    """Raise UsageError if a prediction is for a task that is not in the task set; the task file may be the wrong one."""
     known = {*task_set.ids()}
     if unknown := [each.instance_id for each in predictions if each.instance_id not in known]:
         what = f"{len(unknown)} of {len(predictions)} predictions are for tasks that are not in {task_set.file}"
-        raise UsageError(f"{what}, e.g. {unknown[0]!r}: give the tasks that they are for, or --skip-unknown")
+        raise UsageError(f"{what}, e.g. {unknown[0]!r}: give the task file of these predictions, or --skip-unknown")
 
 
 async def grade_submission(submission: Submission, provider: SandboxProvider, progress: Progress) -> Graded:
-    """Grade predictions without a verdict and write the reports. Raises UsageError if a verdict belongs to another patch.
+    """Grade the predictions that have no verdict, and write reports. Raises UsageError if a verdict is for another patch.
 
-    Predictions lost to the infrastructure get no verdict; the next call tries them again.
+    If the infrastructure fails, a prediction gets no verdict; the next call grades it again.
     """
     report, pairs = submission.report, pair(submission)
     known = {tree.instance_id: read_verdict(report, prediction) for tree, prediction in pairs}
@@ -84,7 +84,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
 
 
 class PredictionGrader:
-    """Grader of predictions: applies each as the harness does and grades the resulting difference."""
+    """Grader of predictions: applies a patch as SWE-bench's harness does, and grades the resulting difference."""
 
     def __init__(self, submission: Submission, provider: SandboxProvider) -> None:
         self._provider, self._timeout_s = provider, submission.tests_timeout_s
@@ -97,7 +97,7 @@ class PredictionGrader:
         )
 
     async def examine(self, tree: TaskTree, prediction: Prediction) -> Examination:
-        """Apply and grade a prediction; repeat up to three times if the infrastructure fails."""
+        """Apply and grade a prediction, up to three times if the infrastructure fails."""
         for _ in range(MAX_TRIES):
             seen = await self._examine(tree, prediction)
             if seen.grade.outcome is not Outcome.GRADER_FAILED:
@@ -116,7 +116,7 @@ class PredictionGrader:
         return Examination(prediction, tree.task, grade, script, application.log, suite)
 
     async def _judge(self, tree: TaskTree, application: Application) -> Grade:
-        """Grade the difference that a patch made; if no part of it reaches the tests, grade the untouched tree."""
+        """Grade the difference that a patch made in the tree; if no part of it may be graded, grade the untouched tree."""
         if application.patch is None:
             return Grade(outcome=Outcome.PATCH_INVALID, detail="does not apply")
         grade = await self._grader.grade(tree, application.patch)
@@ -134,7 +134,7 @@ def format_script(case: Case) -> str:
 
 
 def report_aside(submission: Submission, progress: Progress) -> list[str]:
-    """Report why predictions for tasks that were set aside have no verdict; return their ids."""
+    """Report why predictions for tasks that were set aside have no verdict; return the task ids."""
     aside = submission.task_set.aside
     names = [each.instance_id for each in submission.predictions if each.instance_id in aside]
     for name in names:
@@ -143,7 +143,7 @@ def report_aside(submission: Submission, progress: Progress) -> list[str]:
 
 
 def pair(submission: Submission) -> list[tuple[TaskTree, Prediction]]:
-    """Pair each task that has a patch with its prediction."""
+    """Pair each task with its prediction; leave out predictions without a patch."""
     answers = {each.instance_id: each for each in submission.predictions if each.patch}
     trees = [tree for tree in submission.task_set.list_trees() if tree.instance_id in answers]
     return [(tree, answers[tree.instance_id]) for tree in trees]

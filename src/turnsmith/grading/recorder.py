@@ -1,7 +1,7 @@
-"""First test file of a recorded run: prints which code opened which file of the tree, and the imported modules.
+"""Test file that records a test run: prints which code opened which file of the tree, and the imported modules.
 
-It imports no module of Turnsmith and runs on the suite's Python. Before Python 3.8 there are no audit hooks, and nothing is
-recorded.
+It runs before the other tests, on the suite's Python, and imports no module of Turnsmith. Before Python 3.8 there are no
+audit hooks, and nothing is recorded.
 """
 
 import json
@@ -11,14 +11,14 @@ import sys
 from typing import Any
 
 MARK, PLACE = "<mark>", "<place>"
-"""Random mark of the printed line, and this file's path in the tree; both are filled in beforehand."""
+"""Placeholders, replaced before the run: random mark of the printed line, and path of this file in the tree."""
 ROOT = os.path.abspath(__file__)[: -len(PLACE)]  # noqa: PTH100
 CODE = (".py", ".pyc", ".pyi", ".so")
 opened: "set[tuple[str, str]]" = set()
 
 
 def follow(path: str) -> "list[str]":
-    """List a path of the tree, the links on the way to its file, and the file itself."""
+    """List a path in the tree, the links that it passes through, and the file that it leads to."""
     found: list[str] = []
     waiting = [path] if os.path.exists(path) else []  # noqa: PTH110
     while waiting:
@@ -30,7 +30,7 @@ def follow(path: str) -> "list[str]":
 
 
 def resolve_first_link(path: str) -> "list[str]":
-    """List the first link on a path and the path through its target; empty if there is no link."""
+    """List the first link in a path, and the path with this link resolved; empty if the path has no link."""
     ends = [slash.start() for slash in re.finditer("/", path + "/") if slash.start() >= len(ROOT)]
     for link, rest in [(path[:end], path[end:]) for end in ends]:
         if os.path.islink(link):  # noqa: PTH114
@@ -40,7 +40,7 @@ def resolve_first_link(path: str) -> "list[str]":
 
 
 def record(event: str, arguments: Any) -> None:
-    """Record an opened file with the innermost file of the tree on the call stack."""
+    """Record an opened file with the source file in the tree whose code opened it."""
     if event != "open" or not isinstance(arguments[0], (str, bytes, os.PathLike)):
         return
     path = os.path.abspath(os.fsdecode(arguments[0]))  # noqa: PTH100
@@ -54,14 +54,14 @@ def record(event: str, arguments: Any) -> None:
 
 
 def list_modules() -> "list[str]":
-    """List the files of the modules that were imported from the tree."""
+    """List the files of modules that were imported from the tree."""
     files = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
     paths = {os.path.abspath(file) for file in files if isinstance(file, str)}  # noqa: PTH100
     return sorted(path[len(ROOT) :] for path in paths if path.startswith(ROOT) and path.endswith(".py"))
 
 
 class Printer:
-    """Plugin that prints the records in one line of the log."""
+    """Pytest plugin that prints all records as one line of the log."""
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(MARK + json.dumps([sorted(opened), list_modules()]))

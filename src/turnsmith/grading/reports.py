@@ -1,4 +1,4 @@
-"""Evaluation reports in the layout of SWE-bench's harness, readable by its tools."""
+"""Evaluation reports in the layout of SWE-bench's harness, for its tools."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,17 +16,17 @@ from turnsmith.types import Grade, Outcome, Task
 SCHEMA_VERSION = 2
 REPORT, PATCH, TEST_OUTPUT, LOG, SCRIPT = "report.json", "patch.diff", "test_output.txt", "run_instance.log", "eval.sh"
 HAS_REPORT = {Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.TAMPERED}
-"""Outcomes with a report; any other outcome is an error of the run."""
+"""Outcomes of predictions that get a report; SWE-bench counts other outcomes as errors."""
 BEGIN, END, EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
 APPLIED, NOT_APPLIED = ">>>>> Applied Patch", ">>>>> Patch Apply Failed"
 
 
 class Reason(NamedTuple):
-    """Failure reason of an unresolved patch with the regular expression that finds it in a log; changes no count."""
+    """Reason why a patch is unresolved, and the regular expression that finds it in a log. Reasons change no count."""
 
     name: str
     is_environment: bool
-    """True if no patch of source code can cause it."""
+    """True if the environment causes the failure, which no patch of source code can cause."""
     pattern: str
 
 
@@ -40,12 +40,12 @@ REASONS = (
     Reason("no_tests_collected", False, r"no tests ran|collected 0 items"),
     Reason("tests_timed_out", False, r"Timeout error: \d+ seconds exceeded"),
 )
-"""Names, order and patterns of the package swebench 5.0.2; the first match counts."""
+"""Failure reasons, with names, order and patterns of the package swebench 5.0.2. The first match counts."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Folder and name of one evaluation of predictions."""
+    """Folder and name of the reports on one set of predictions."""
 
     folder: Path
     run: str
@@ -65,13 +65,13 @@ class Report:
 
 @dataclass(frozen=True)
 class Examination:
-    """Prediction with its verdict and logs."""
+    """Prediction with its grade and logs."""
 
     prediction: Prediction
     task: Task
     grade: Grade
     script: str
-    """Commands that run the tests."""
+    """Shell commands that ran the tests."""
     application: str
     """Output of the programs that applied the patch."""
     suite: SuiteReport | None
@@ -87,13 +87,13 @@ class Examination:
 
 
 def read_verdict(report: Report, prediction: Prediction) -> bool | None:
-    """Return the earlier verdict, True if resolved; None if there is none. Raises UsageError if it belongs to another patch."""
+    """Read an earlier verdict: True if resolved, None if there is none. Raises UsageError if it is for another patch."""
     place = report.place(prediction)
     if not (place / REPORT).exists():
         return None
     verdict = read_json(place / REPORT).get(prediction.instance_id)
     if not verdict or (place / PATCH).read_bytes() != to_bytes(prediction.patch):
-        raise UsageError(f"{place} holds the verdict on another patch: give another --run, or another --out")
+        raise UsageError(f"{place} holds the verdict on another patch for this task: give another --run or --out")
     return bool(verdict["resolved"])
 
 
@@ -112,7 +112,7 @@ def write_examination(report: Report, seen: Examination) -> None:
 
 
 def to_bytes(patch: str) -> bytes:
-    """Encode a patch as git reads it; keep invalid text as it came."""
+    """Encode a patch as bytes, as git reads it; keep characters that are not UTF-8."""
     try:
         return patch.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -120,7 +120,7 @@ def to_bytes(patch: str) -> bytes:
 
 
 def format_log(seen: Examination) -> str:
-    """Format the log of applying the patch, with the verdict."""
+    """Format a prediction's log: output of applying its patch, and the verdict."""
     verdict = f"{seen.grade.outcome}: {seen.grade.detail}" if seen.grade.detail else f"{seen.grade.outcome}"
     lines = [f"{APPLIED if seen.applied else NOT_APPLIED}:", seen.application.rstrip("\n"), verdict]
     if seen.suite and seen.suite.is_finished and set(seen.grade.statuses.values()) == {"missing"}:
@@ -129,7 +129,7 @@ def format_log(seen: Examination) -> str:
 
 
 def format_output(seen: Examination) -> str | None:
-    """Format the log of the tests between the harness's marks; None if no test ran."""
+    """Format the tests' log between the marks that SWE-bench's harness writes; None if no test ran."""
     if not seen.suite:
         return None
     output = f"{BEGIN}\n{seen.suite.log}\n{END}\n"
@@ -139,7 +139,7 @@ def format_output(seen: Examination) -> str | None:
 
 
 def describe(seen: Examination) -> dict[str, Any]:
-    """Describe a verdict in the harness's columns, with details in the column `turnsmith`."""
+    """Describe a verdict in the columns of SWE-bench's harness, with details in the column `turnsmith`."""
     task, grade, log = seen.task, seen.grade, format_output(seen) or ""
     found = bool(seen.suite and seen.suite.results)
     reason = None if found else find_reason(log)
@@ -164,7 +164,7 @@ def describe(seen: Examination) -> dict[str, Any]:
 
 
 def split(tests: Sequence[str], statuses: Mapping[str, str]) -> dict[str, list[str]]:
-    """Split expected tests into passed and failed ones."""
+    """Split expected tests into passed and failed tests."""
     success = [test for test in tests if statuses.get(test) == "passed"]
     held = set(success)
     return {"success": success, "failure": [test for test in tests if test not in held]}
@@ -173,7 +173,7 @@ def split(tests: Sequence[str], statuses: Mapping[str, str]) -> dict[str, list[s
 def summarise(
     report: Report, tasks: Collection[str], predictions: Sequence[Prediction], verdicts: Mapping[str, bool]
 ) -> dict[str, Any]:
-    """Return counts and ids of a whole run. A patch without a verdict counts as an error."""
+    """Summarise all predictions as SWE-bench does: counts and ids. A patch without a verdict counts as an error."""
     submitted = {each.instance_id for each in predictions}
     empty = {each.instance_id for each in predictions if not each.patch and each.instance_id in tasks}
     ids = {
@@ -202,7 +202,7 @@ def summarise(
 
 
 def find_reasons(report: Report, failed: Iterable[Prediction]) -> dict[str, Reason]:
-    """Find the failure reasons in the logs of predictions, by instance id."""
+    """Find the failure reasons in logs of failed predictions; return task id → reason."""
     reasons = {}
     for prediction in failed:
         files = [report.place(prediction) / name for name in (TEST_OUTPUT, LOG)]
@@ -213,5 +213,5 @@ def find_reasons(report: Report, failed: Iterable[Prediction]) -> dict[str, Reas
 
 
 def find_reason(log: str) -> Reason | None:
-    """Find the first reason whose pattern the log matches."""
+    """Find the first failure reason whose pattern occurs in a log."""
     return next((reason for reason in REASONS if re.search(reason.pattern, log, re.MULTILINE)), None)

@@ -1,6 +1,6 @@
-"""Status rules of data sets, by `Task.status_rules`: the test results that make a patch resolved.
+"""Status rules of data sets: which statuses of tests make a patch resolved. `Task.status_rules` names the rule.
 
-A rule returns the status of every test that counts. Any status but `passed` breaks the patch.
+A rule returns the status of every test that counts. The patch is resolved if all of them are `passed`.
 """
 
 import json
@@ -26,11 +26,11 @@ _RAN = re.compile(
     r"^Tests:\s{1,20}[1-9]|^# tests [1-9]",
     re.MULTILINE,
 )
-"""Lines of karma, mocha, jasmine, jest and TAP which show that at least one test ran."""
+"""Pattern of lines of karma, mocha, jasmine, jest and TAP that show that at least one test ran."""
 
 
 def judge_by_status(fixed: Collection[str], maintained: Collection[str]) -> Rule:
-    """Make a rule from the statuses that count as passed for FAIL_TO_PASS and for PASS_TO_PASS."""
+    """Make a status rule from the statuses that count as passed for FAIL_TO_PASS, and for PASS_TO_PASS."""
 
     def judge(task: Task, report: SuiteReport) -> dict[str, str]:
         statuses = {test: _status(task, report, test, maintained) for test in task.PASS_TO_PASS}
@@ -46,10 +46,10 @@ def _status(task: Task, report: SuiteReport, test: str, counted: Collection[str]
 
 
 def find_status(test: str, statuses: Mapping[str, str]) -> str:
-    """Find the status of an expected test.
+    """Find the status of an expected test in a report.
 
     Some data sets cut ids at the first space (`a.py::t[x`) or cut paths in parameters (`t[/tmp/x7/a.py]` → `t[/a.py]`).
-    Such an id gets the worst status of all tests that it may mean.
+    Such an id gets the worst status of all tests that it may stand for.
     """
     if test in statuses:
         return statuses[test]
@@ -66,14 +66,14 @@ def _is_cut(test: str) -> bool:
 
 
 def judge_failures(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Judge by listed failures, for logs that list only these; the log must show that tests ran."""
+    """Judge logs that list only failures: tests that are not listed passed, if the log shows that tests ran."""
     ran = bool(report.results) or _RAN.search(report.log) is not None
     seen = {test: find_status(test, report.statuses) for test in [*task.PASS_TO_PASS, *task.FAIL_TO_PASS]}
     return {test: status if status in ("failed", "error") or not ran else "passed" for test, status in seen.items()}
 
 
 def judge_exact_set(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Require that exactly the expected tests passed, ignoring timings in their names."""
+    """Require that the expected tests passed and no other test did, ignoring timings in names."""
     statuses: dict[str, str] = {}
     for name, status in report.statuses.items():
         statuses[strip_timing(name)] = max(status, statuses.get(strip_timing(name), "passed"), key=SEVERITY.index)
@@ -91,7 +91,7 @@ def strip_timing(name: str) -> str:
 
 
 def judge_whole_map(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Require that every test ends as in R2E-Gym's map, and no other ran. Raises GradingError if the task has no map."""
+    """Require that exactly the tests in R2E-Gym's map ran, with the map's statuses. Raises GradingError without a map."""
     expected = {name: STATUSES.get(word, word) for name, word in _read_map(task).items()}
     counted = ("passed", "failed", "error")
     seen: dict[str, str] = {}
@@ -113,12 +113,12 @@ def _read_map(task: Task) -> dict[str, str]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not found:
-        raise GradingError(f"{task.instance_id} has no expected_output_json, which the rule r2e-gym compares with")
+        raise GradingError(f"{task.instance_id} has no column expected_output_json, which the rule r2e-gym needs")
     return {clean(str(name)): str(word) for name, word in found.items()}
 
 
 def judge_transitions(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Require, as Multi-SWE does, that expected tests pass and no test fails that passed before the patch."""
+    """Require, as Multi-SWE does, that expected tests pass, and that no test fails that passed before the patch."""
     before = (task.model_extra or {}).get("test_patch_result")
     passed = set(before.get("passed_tests", ())) if isinstance(before, dict) else set()
     broken = {
@@ -135,4 +135,4 @@ RULES: dict[str, Rule] = {
     "r2e-gym": judge_whole_map,
     "multi-swe": judge_transitions,
 }
-"""Rules by name. Skips and expected failures count as passed only in data sets that count them so."""
+"""Name of a status rule → rule. Skips and expected failures count as passed only where the data set counts them so."""

@@ -1,6 +1,6 @@
-"""Signed reports of pytest: a secret mark begins each summary line, and a secret key signs a second report.
+"""Signed reports of pytest. A secret mark begins each line of the summary, and a secret key signs a second report.
 
-Both secrets are random in each run. Only marked lines count, and only if pytest finished. So a forged summary or an early
+Mark and key are random in each run. Only marked lines count, and only if pytest finished. So a forged summary or an early
 exit scores nothing. Code in pytest's process can still find the secrets or replace parts of pytest; sentinels and audits
 detect this.
 """
@@ -23,34 +23,34 @@ PLUGIN = Path(__file__).with_name("sealing.py").read_text(encoding="utf-8")
 
 @dataclass(frozen=True)
 class Seal:
-    """Secret mark and key of one run."""
+    """Secrets of one test run: the mark of summary lines, and the key that signs the report."""
 
     mark: str = field(default_factory=lambda: secrets.token_hex(16))
     key: str = field(default_factory=lambda: secrets.token_hex(32))
 
     @property
     def stdin(self) -> bytes:
-        """Return the line on stdin from which the plugin reads the secrets."""
+        """Return the line that passes the secrets to the pytest plugin on standard input."""
         return json.dumps({"mark": self.mark, "key": self.key, "descriptor": REPORT_FD}).encode() + b"\n"
 
 
 @dataclass(frozen=True)
 class SealedReport:
-    """Signed report from the file descriptor."""
+    """Signed report that the pytest plugin wrote to a file descriptor."""
 
     statuses: dict[str, str]
-    """Worst status of each test's phases, by test id."""
+    """Test id → worst status of the test's phases."""
     is_finished: bool
     is_forged: bool
-    """True if a line lacks a valid signature."""
+    """True if a line of the report has no valid signature."""
     is_loaded: bool
-    """True if pytest loaded the whole plugin."""
+    """True if pytest loaded the plugin completely."""
     crash: str = ""
-    """First exception of a hook of the plugin."""
+    """First exception that a hook of the plugin raised; empty if none did."""
 
 
 def seal(command: str) -> str:
-    """Return the command with the plugin, whose pytest reads the secrets from stdin.
+    """Add the grader's plugin, which reads the secrets from standard input, to a test command.
 
     The command must pass its environment to one pytest. The plugin has a random name that no file of the tree can take.
     """
@@ -60,24 +60,24 @@ def seal(command: str) -> str:
 
 
 def read_sealed(log: str, mark: str) -> str:
-    """Return the marked lines without their mark; empty if pytest did not finish."""
+    """Return the marked lines of a log without their mark; empty if pytest did not finish."""
     lines = log.replace("\r", " ").split("\n")  # so that no message starts a new line
     sealed = [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
     return "\n".join(sealed) if is_finished(log, mark) else ""
 
 
 def is_finished(log: str, mark: str) -> bool:
-    """Return True if pytest finished."""
+    """Return True if the log shows that pytest finished: one of its lines is the mark alone."""
     return mark in log.split("\n")
 
 
 def unseal(log: str, mark: str) -> str:
-    """Return the log without marks."""
+    """Return the log with all marks removed."""
     return "\n".join(line.removeprefix(f"{mark} ") for line in log.split("\n") if line != mark)
 
 
 def read_report(report: bytes, key: str) -> SealedReport:
-    """Read the signed lines in order, up to the first with an invalid signature."""
+    """Read a signed report, up to the first line with an invalid signature."""
     statuses: dict[str, str] = {}
     lines = report.split(b"\n")[:-1]
     records = list(_signed(lines, bytes.fromhex(key)))

@@ -1,4 +1,4 @@
-"""Pytest plugin in the sandbox: writes a marked line for each test and a signed report to a file descriptor.
+"""Pytest plugin of the grader. It writes a marked line per test to the log, and a signed report to a file descriptor.
 
 pytest loads it before the code under test, and the secrets come on stdin. It imports no module of Turnsmith, and runs on
 Python 3.6 and pytest 3.10 or later. PYTEST_DONT_REWRITE: it has no asserts, and rewriting takes time.
@@ -26,13 +26,13 @@ WORDS = {
     "error": "ERROR",
     "failed": "FAILED",
 }
-"""Status words of `pytest -rA` in its order; older versions omit skips of single tests."""
+"""Status → its word in the summary of `pytest -rA`, in pytest's order. Old versions omit skips of single tests."""
 MAX_LINE = 500
 """Maximum number of characters of a line; longer messages are cut."""
 
 
 def open_report(key: bytes, descriptor: int) -> "Callable[..., None]":
-    """Return a function that writes one signed, numbered line; the descriptor moves to a random number."""
+    """Return a function that writes a signed, numbered line to the report. Its descriptor gets a random number."""
     limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 3000)
     hidden = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(limit // 2, limit))
     os.close(descriptor)
@@ -59,7 +59,7 @@ os.environ.pop("PYTEST_PLUGINS", None)  # do not load the plugin in a pytest tha
 
 
 def leave_no_trace(folder: str) -> None:
-    """Remove the plugin's folder from the import paths, so that tests do not see it or import from it."""
+    """Remove the plugin's folder from the import paths, so that tests cannot see it or import from it."""
     sys.path[:] = [place for place in sys.path if place != folder]
     rest = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place not in ("", folder)]
     os.environ["PYTHONPATH"] = os.pathsep.join(rest)
@@ -73,7 +73,7 @@ if "__file__" in globals():  # else the plugin was not imported from a folder
 
 @contextmanager
 def reporting() -> "Iterator[None]":
-    """Report an exception of a hook and raise it again."""
+    """Write an exception that a hook of the plugin raises to the report, and raise it again."""
     try:
         yield
     except Exception as error:
@@ -82,7 +82,10 @@ def reporting() -> "Iterator[None]":
 
 
 class Reporter:
-    """Reporter of test results: to the descriptor at once, to the log at the end. Ids are relative to the working directory."""
+    """Reporter of test results. It writes to the signed report at once, and to the log at the end.
+
+    Ids of tests are relative to the working directory.
+    """
 
     def __init__(self, config: Any) -> None:
         self.root = str(getattr(config, "rootpath", None) or config.rootdir)
@@ -96,7 +99,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Report the call phase, and every other phase that did not pass."""
+        """Report a test's call phase, and every other phase that did not pass."""
         with reporting():
             if counts(report) and (report.when == "call" or not report.passed):
                 xfail = hasattr(report, "wasxfail")
@@ -104,7 +107,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Write the marked summary, whatever options the command has."""
+        """Write the marked summary to the log, whatever options pytest was given."""
         with reporting():
             terminalreporter.write_line(f"{MARK} = short test summary info =")
             for kind, word in WORDS.items():
@@ -113,7 +116,7 @@ class Reporter:
                     terminalreporter.write_line(f"{MARK} {line}")
 
     def name(self, report: Any) -> str:
-        """Return the id of a test relative to the working directory, for every version of pytest."""
+        """Return the id of a test relative to the working directory, with any version of pytest."""
         path, colons, rest = report.nodeid.partition("::")
         if path and self.here != self.root:
             path = os.path.relpath(Path(self.root, path), self.here)
@@ -121,12 +124,12 @@ class Reporter:
 
 
 def counts(report: Any) -> bool:
-    """Return True if a report counts; of subtests only failures count, as failures of their test."""
+    """Return True if a test report counts. A subtest counts only if it failed; then its test failed."""
     return report.failed or not hasattr(report, "context")
 
 
 def find_message(report: Any) -> str:
-    """Return the first line of a failure's reason; for a file that cannot be imported, the exception."""
+    """Return the first line of the reason of a failure; for a file that cannot be imported, the exception."""
     why = report.longrepr
     if hasattr(report, "wasxfail"):
         why = report.wasxfail
@@ -140,7 +143,7 @@ def find_message(report: Any) -> str:
 
 
 def add_message(line: str, message: str) -> str:
-    """Return `line - message`, cut to the maximum length."""
+    """Append a message to a summary line: `line - message`, cut to the maximum length."""
     if not message or len(line) + len(" - ...") > MAX_LINE:
         return line
     whole = f"{line} - {message}"
@@ -156,7 +159,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Print the bare mark and the last line of the report: pytest finished."""
+    """Write the last lines of log (the bare mark) and report, which prove that pytest finished."""
     print(MARK, flush=True)
     report_line(end=True)
 

@@ -1,6 +1,6 @@
-"""Sentinel tests of the grader, whose results are known; code that falsifies all reports falsifies theirs.
+"""Sentinel tests, which the grader adds and whose results it knows. Code that falsifies all results falsifies theirs.
 
-They have random names, stand beside the expected tests and run after them in the same session.
+Sentinels have random names, are in the folder of the expected tests, and run after them in the same session.
 """
 
 from dataclasses import dataclass
@@ -38,15 +38,15 @@ _ENDS = {"passes": "passed", "fails": "failed", "skips": "skipped", "breaks": "e
 
 @dataclass(frozen=True)
 class Sentinels:
-    """Test file with the statuses that its tests must have."""
+    """File of sentinel tests, with the statuses that they must have."""
 
     path: str
     text: str
     statuses: dict[str, str]
-    """Test id → status."""
+    """Id of a sentinel test → status that it must have."""
 
     def find_falsified(self, report: SuiteReport, *, only_flattering: bool) -> list[str]:
-        """Describe sentinels with a wrong status; with `only_flattering`, those that passed wrongly."""
+        """Describe the sentinels with a wrong status; with `only_flattering`, only those that must fail and passed."""
         seen = {test: report.status(test) for test in self.statuses}
         wrong = [test for test, must in self.statuses.items() if seen[test] != must]
         counted = [test for test in wrong if seen[test] == "passed" or not only_flattering]
@@ -54,7 +54,7 @@ class Sentinels:
 
 
 def draw_sentinels(folder: PurePosixPath) -> Sentinels:
-    """Draw sentinels with random names for the folder of the expected tests."""
+    """Make sentinel tests with random names, for the folder of the expected tests."""
     path = draw_path(folder)
     names = {end: token_hex(4) for end in _ENDS}
     statuses = {f"{path}::test_{names[end]}": status for end, status in _ENDS.items()}

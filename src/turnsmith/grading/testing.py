@@ -17,7 +17,7 @@ from turnsmith.tasks.sets.directives import names_file
 from turnsmith.types import PYTEST, ExecResult
 
 MISSING = "missing"
-"""Status of a test that is not in the log."""
+"""Status of an expected test that the log does not contain."""
 
 TEST_ENV = {
     "COLUMNS": "500",  # pytest cuts the messages of its summary at the width of the terminal
@@ -29,13 +29,13 @@ TEST_ENV = {
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 EXCEPTION = re.compile(r"^(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
-"""Last line of a traceback in a log of pytest or Python."""
+"""Pattern of the last line of a traceback in a log of pytest or Python."""
 CLEAN_STATUSES = "clean_statuses"
-"""Column of `Task.meta`: expected tests that do not pass on the clean tree → their status there."""
+"""Column of `Task.meta`: expected test that does not pass on the clean tree → its status there."""
 
 
 def holds(status: str, clean_status: str) -> bool:
-    """Return True if a test passed, or has the same status as on the clean tree."""
+    """Return True if a test passed, or has the same status as it has on the clean tree."""
     return status in ("passed", clean_status)
 
 
@@ -44,22 +44,22 @@ class SuiteReport:
     """Report of one run of a test suite."""
 
     results: dict[str, TestResult]
-    """Result of each test by id; empty if the suite printed no summary."""
+    """Test id → result; empty if the suite printed no summary."""
     exit_code: int
     duration_s: float
     timed_out: bool = False
     limit_s: float = 0.0
-    """Time limit in seconds."""
+    """Time limit of the test run in seconds."""
     log: str = ""
     is_finished: bool = False
     is_warm: bool = False
-    """True if it ran in a fork of a process that had imported pytest."""
+    """True if the tests ran in a fork of a process that had already imported pytest."""
     sealed: SealedReport | None = None
-    """Signed report from the file descriptor; None if the suite is not pytest's."""
+    """Signed report of the pytest plugin; None if the suite does not use pytest."""
 
     @property
     def agrees(self) -> bool:
-        """Return True if the exit code agrees with the log.
+        """Return True if the exit code of the suite agrees with its log.
 
         An unexpected success fails unittest but not pytest; if nothing else failed, both exit codes agree.
         """
@@ -74,24 +74,24 @@ class SuiteReport:
 
     @property
     def passing(self) -> list[str]:
-        """List the tests that passed or failed as expected, as in SWE-bench."""
+        """List the tests that passed or are expected failures, which SWE-bench counts as passing."""
         return self.with_status("passed", "xfailed", "xpassed")
 
     @property
     def last_line(self) -> str:
-        """Return the last line of the log, which states why no test ran."""
+        """Return the last line of the log, which gives the reason if no test ran."""
         return self.log.strip().rpartition("\n")[2]
 
     @property
     def last_error(self) -> str:
-        """Return the message of the last broken test, or else the log's last exception or last line."""
+        """Return the message of the last failed test or, if there is none, the log's last exception or last line."""
         messages = [result.message for result in self.results.values() if result.status in ("failed", "error")]
         found = [*EXCEPTION.findall(self.log), *filter(None, messages)]
         return found[-1] if found else self.last_line
 
     @property
     def plugin_fault(self) -> str:
-        """Return why the grader's plugin could not report the run; empty if it could, or ran out of time."""
+        """Return the reason why the grader's plugin could not report the run; empty if it could, or if time ran out."""
         if self.timed_out or not self.sealed:
             return ""
         if not self.sealed.is_loaded:
@@ -108,16 +108,16 @@ class SuiteReport:
 
 @dataclass(frozen=True)
 class Suite:
-    """Command, files and settings of a repository's tests."""
+    """Test suite of a repository: command, test files and settings."""
 
     command: str
     files: tuple[str, ...]
     workdir: str = "/testbed"
     parser: str = PYTEST
     timeout_s: float = 30.0
-    """Time limit in seconds."""
+    """Time limit of the test run in seconds."""
     known: frozenset[str] = frozenset()
-    """Known test ids, which complete ids that the log cuts."""
+    """Known test ids, by which ids that the log cuts are completed."""
     image: str = ""
     """Container image; empty for none."""
     environment: Path | None = None
@@ -125,17 +125,17 @@ class Suite:
 
     @property
     def is_pytest(self) -> bool:
-        """Return True for pytest, whose report can be signed."""
+        """Return True if the suite runs by pytest, whose report can be signed."""
         return self.parser == PYTEST
 
     @property
     def plain_command(self) -> PytestCommand | None:
-        """Return the parsed command if it needs no shell and runs with Turnsmith's Python."""
+        """Return the parsed test command if it needs no shell and runs with Turnsmith's Python, else None."""
         return read_plain(self.command) if self.is_pytest and not self.environment else None
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment variables; a custom Python also loads its pytest plugins."""
+        """Return the environment variables of the tests. A task's own Python also loads its pytest plugins."""
         return {**TEST_ENV, **({} if self.environment or self.image else NO_PLUGINS)}
 
 
@@ -150,7 +150,7 @@ async def run_suite(
     *,
     is_cold: bool = False,
 ) -> SuiteReport:
-    """Run a suite in a new sandbox. If pytest does not finish in a warm run, repeat it with a new interpreter.
+    """Run a suite in a new sandbox: in a fork if possible; if pytest does not finish there, in a new interpreter.
 
     Raises SandboxError, and the errors of `prepare`.
     """
@@ -166,7 +166,7 @@ async def run_suite(
 
 
 async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
-    """Run a plain suite in a fork of a process that has imported pytest. Raises SandboxError."""
+    """Run a suite without shell in a fork of a process that has already imported pytest. Raises SandboxError."""
     command, secrets = suite.plain_command, Seal()
     if command is None:
         raise ValueError(f"{suite.command!r} needs a shell")
@@ -203,14 +203,14 @@ def _report(suite: Suite, result: ExecResult, log: str, secrets: Seal) -> SuiteR
 
 
 def _between(output: str, begin: str, end: str) -> str:
-    """Return the output between two marker lines; empty if one is missing, since then the log was cut."""
+    """Return the output between two marker lines; empty if one is missing, because the log was cut."""
     _, opened, rest = output.partition(f"{begin}\n")
     log, closed, _ = rest.partition(f"\n{end}\n")
     return log if opened and closed else ""
 
 
 def check_plugin(report: SuiteReport) -> SuiteReport:
-    """Return the report. Raises PluginFailed if the grader's plugin could not write it."""
+    """Return the report of a test run. Raises PluginFailed if the grader's plugin could not write the signed report."""
     if report.plugin_fault:
         raise PluginFailed(report.plugin_fault)
     return report

@@ -1,6 +1,6 @@
 """Interface and shared functions of log parsers.
 
-A test that is listed twice gets its worst status, so a line that a test prints cannot improve its result.
+If a log lists a test twice, the worst status counts. So a test cannot improve its result by printing a line.
 """
 
 import re
@@ -16,14 +16,14 @@ STATUSES = {
     "FAILED": "failed",
     "ERROR": "error",
 }
-"""Pytest's status words → statuses."""
+"""Status words of pytest → statuses of Turnsmith."""
 SEVERITY = list(STATUSES.values())
-"""Statuses from best to worst."""
+"""Statuses, from best to worst."""
 
 MAX_LINE = 8_000
-"""Maximum number of characters of a line that parsers read, to bound their time."""
+"""Maximum number of characters that parsers read of a line, to limit their time."""
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-"""Terminal escape sequences: colours, cursor movements, titles."""
+"""Pattern of terminal escape sequences: colours, cursor movements, titles."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TestResult:
     __test__ = False  # pytest would take the name for a test class
 
     status: str
-    """`passed`, `xfailed`, `xpassed`, `skipped`, `failed` or `error`."""
+    """Status of the test: `passed`, `xfailed`, `xpassed`, `skipped`, `failed` or `error`."""
     message: str = ""
     """First line of the failure, e.g. `AssertionError: assert 3 == 4`; empty for a pass."""
 
@@ -41,21 +41,21 @@ class TestResult:
 Found = Iterable[tuple[str, TestResult]]
 Results = dict[str, TestResult]
 Parser = Callable[[str, Collection[str]], Results]
-"""Log and the test ids known beforehand → result of each test in the log."""
+"""Function from a log, and the test ids known beforehand, to the result of each test in the log."""
 
 
 def clean(log: str) -> str:
-    """Remove terminal escape sequences and normalise line ends, so that no text is overwritten."""
+    """Remove terminal escape sequences from a log and normalise its line ends."""
     return ESCAPE.sub("", log).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def split_lines(log: str) -> Iterator[str]:
-    """Yield the lines of a log, cut to the maximum length."""
+    """Yield the lines of a log, each cut to `MAX_LINE` characters."""
     return (line[:MAX_LINE] for line in log.split("\n"))
 
 
 def keeps_worst(read: Callable[[str, Collection[str]], Found]) -> Parser:
-    """Make a parser that returns each test's worst result, the first of equal ones."""
+    """Make a parser from a function that yields results; of several results of a test, the first of the worst counts."""
 
     @wraps(read)
     def parse(log: str, known: Collection[str]) -> Results:

@@ -16,11 +16,11 @@ UNITTEST_STATUSES = {
 }
 SKIPPED = re.compile(r"(?:skipped|SKIP)\b[: ]*(.*)")
 METHOD = re.compile(r"(\w+) \(([\w.]+(?:\.<locals>\.\w+)*)\)")
-"""`test_x (pkg.mod.Class)`; since Python 3.11 `test_x (pkg.mod.Class.test_x)`."""
+"""Pattern of a test in unittest's logs: `test_x (pkg.mod.Class)`, since Python 3.11 `test_x (pkg.mod.Class.test_x)`."""
 FUNCTION = re.compile(r"\w+(?:[.:]\w+)+")
 ANNOUNCEMENT = re.compile(r" *(\S.*?) \.\.\.(?: (.*))?")
 RUN_ON = re.compile(r"(?<= \.\.\. )(?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.MULTILINE)
-"""Announcement on the line of a test without status; before Python 3.11, failed subtests cause this."""
+"""Pattern of a test that starts on the line of the previous one, as after failed subtests before Python 3.11."""
 UNCOUNTED = ("xfailed", "xpassed")
 HEADING = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
 
@@ -51,14 +51,14 @@ def _read_progress(lines: list[str]) -> Found:
 
 
 def _names(before: str, announced: str) -> tuple[str, ...]:
-    """Return the names of an announced test; with a docstring, its name is on the line before."""
+    """Return the names of the test that a line announces; if it shows a docstring, the name is on the line before."""
     if method := METHOD.match(announced):
         return (method[0],)
     return (before, announced) if METHOD.fullmatch(before) else (announced,)
 
 
 def _read_status(text: str, *, at_end: bool) -> TestResult | None:
-    """Read a status that is the whole text or, with `at_end`, its end, after output of the test."""
+    """Read a status that is the whole text or, with `at_end`, the end of the text after output of the test."""
     if skipped := SKIPPED.fullmatch(text):
         return TestResult("skipped", skipped[1].strip("'\""))
     ends = [word for word in UNITTEST_STATUSES if text == word or (at_end and text.endswith(word))]
@@ -66,7 +66,7 @@ def _read_status(text: str, *, at_end: bool) -> TestResult | None:
 
 
 def _read_headings(lines: list[str]) -> Found:
-    """Read the failures listed at the end: `FAIL: test_x (pkg.mod.Class)`, with a docstring below."""
+    """Read the failures that a log lists at its end: `FAIL: test_x (pkg.mod.Class)`."""
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if heading := HEADING.fullmatch(line):
             result, method = TestResult(UNITTEST_STATUSES[heading[1]]), METHOD.match(heading[2])
@@ -76,7 +76,7 @@ def _read_headings(lines: list[str]) -> Found:
 
 
 def _spell(name: str, known: Collection[str]) -> Collection[str]:
-    """Return the known ids of a test, else its name: `test_x (m.T)`, `test_x (m.T.test_x)`, `m.T.test_x`."""
+    """Return the known ids of a test, or its name if no id is known: `test_x (m.T)`, `test_x (m.T.test_x)`, `m.T.test_x`."""
     spellings = {name}
     if method := METHOD.fullmatch(name):
         test, place = method[1], method[2].removesuffix(f".{method[1]}")

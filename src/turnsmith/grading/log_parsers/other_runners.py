@@ -1,4 +1,4 @@
-"""Log parsers of other runners: maven, gradle, mocha, karma, phpunit, sympy, and those that list only failed tests."""
+"""Log parsers of maven, gradle, mocha, karma, phpunit, sympy, and of runners that list only failed tests."""
 
 import re
 from collections import deque
@@ -22,12 +22,12 @@ _SYMPY_HEADING = re.compile(r"_+ (\S+\.py:\S+) _+")
 _JASMINE_FAILURE = re.compile(r"\d{1,9}\)\s(.*)")
 _BLANKS = re.compile(r"\s+")
 MAX_LINES = 50
-"""Maximum number of lines of a wrapped test name."""
+"""Maximum number of lines over which the name of a test is wrapped."""
 
 
 @keeps_worst
 def parse_maven(log: str, known: Collection[str]) -> Found:
-    """Read maven logs in which each test has its own command, shown as `-Dtest=name`."""
+    """Read logs of maven in which each test has its own command, shown as `-Dtest=name`."""
     tests, early = deque[str](), deque[str]()
     for line in map(str.strip, split_lines(log)):
         if named := list(_MAVEN_TEST.finditer(line)):
@@ -42,7 +42,7 @@ def parse_maven(log: str, known: Collection[str]) -> Found:
 
 @keeps_worst
 def parse_gradle(log: str, known: Collection[str]) -> Found:
-    """Read gradle's lines `com.example.Test > method PASSED`; output may stand between name and status."""
+    """Read logs of gradle: `com.example.Test > method PASSED`, possibly with output between name and status."""
     last = ""
     for line in map(str.strip, split_lines(log)):
         name, _, word = (" " + line).rpartition(" ")
@@ -55,19 +55,19 @@ def parse_gradle(log: str, known: Collection[str]) -> Found:
 
 @keeps_worst
 def parse_mocha(log: str, known: Collection[str]) -> Found:
-    """Read mocha's reporter `spec` as `outer > inner > test`, up to its counts."""
+    """Read logs of mocha's reporter `spec`, up to its counts. Tests are named `outer > inner > test`."""
     return ((" > ".join(path), result) for path, result in _walk(_until_counts(log)))
 
 
 @keeps_worst
 def parse_highlightjs(log: str, known: Collection[str]) -> Found:
-    """Read mocha's reporter `spec` with the innermost suite only: `suite.test`."""
+    """Read logs of mocha's reporter `spec`. Tests are named by their innermost suite: `suite.test`."""
     return ((".".join(path[-2:]), result) for path, result in _walk(_until_counts(log)))
 
 
 @keeps_worst
 def parse_karma(log: str, known: Collection[str]) -> Found:
-    """Read karma's tree between the start of the browser and the summary: `outer > inner > test`."""
+    """Read logs of karma between browser start and summary. Tests are named `outer > inner > test`."""
     tree = log.partition("Starting browser")[2].partition("\nSUMMARY:")[0]
     return ((" > ".join(path), result) for path, result in _walk(islice(split_lines(tree), 1, None)))
 
@@ -77,7 +77,7 @@ def _until_counts(log: str) -> Iterator[str]:
 
 
 def _walk(lines: Iterable[str]) -> Iterator[tuple[list[str], TestResult]]:
-    """Yield the path of each test, its suites by indentation before its name, and its result."""
+    """Yield path and result of each test in indented lines; the path lists the test's suites, then its name."""
     suites: list[tuple[int, str]] = []
     for line in lines:
         text = line.strip()
@@ -89,7 +89,7 @@ def _walk(lines: Iterable[str]) -> Iterator[tuple[list[str], TestResult]]:
 
 
 def _read_test(text: str) -> tuple[str, str] | None:
-    """Read a test line: `✔ adds (12ms)` → `("adds", "passed")`; failures have a number instead of a tick."""
+    """Read the line of a test: `✔ adds (12ms)` → `("adds", "passed")`; failed tests have a number instead of a tick."""
     if tick := _TICK.fullmatch(text):
         return _MOCHA_TIMING.sub("", tick[2]).strip(), _TICKS[tick[1]]
     if numbered := _MOCHA_FAILURE.fullmatch(text):
@@ -99,7 +99,7 @@ def _read_test(text: str) -> tuple[str, str] | None:
 
 @keeps_worst
 def parse_phpunit(log: str, known: Collection[str]) -> Found:
-    """Read the output of phpunit's `--testdox`: `Suite > does a thing`."""
+    """Read logs of phpunit's `--testdox`. Tests are named `Suite > does a thing`."""
     suite = ""
     for line in split_lines(log):
         if named := _PHP_SUITE.fullmatch(line):
@@ -110,7 +110,7 @@ def parse_phpunit(log: str, known: Collection[str]) -> Found:
 
 @keeps_worst
 def parse_sympy(log: str, known: Collection[str]) -> Found:
-    """Read lines `test_eq ok` and headings of failures. Skips and expected failures have no status."""
+    """Read logs of sympy: lines `test_eq ok`, and headings of failures. Skips and expected failures get no status."""
     for line in map(str.strip, split_lines(log)):
         if heading := _SYMPY_HEADING.fullmatch(line):
             yield heading[1], TestResult("failed")
@@ -119,7 +119,7 @@ def parse_sympy(log: str, known: Collection[str]) -> Found:
 
 
 def make_browser_parser(browser: str) -> Parser:
-    """Make a parser of karma's lines `Chrome 108.0 (Linux x86_64) suite test FAILED`, for `swe-bench-fail-only`."""
+    """Make a parser of karma's lines of failed tests, `Chrome 108.0 (Linux x86_64) suite test FAILED`."""
     pattern = re.compile(rf"{browser} (.*)FAILED")
 
     @keeps_worst
@@ -132,14 +132,14 @@ def make_browser_parser(browser: str) -> Parser:
 
 @keeps_worst
 def parse_numbered(log: str, known: Collection[str]) -> Found:
-    """Read jasmine's failures `1) suite test`, for the status rule `swe-bench-fail-only`."""
+    """Read the failed tests in logs of jasmine: `1) suite test`."""
     found = map(_JASMINE_FAILURE.match, split_lines(log))
     return ((each[1].strip(), TestResult("failed")) for each in found if each)
 
 
 @keeps_worst
 def parse_broken(log: str, known: Collection[str]) -> Found:
-    """Read mocha's failures, for `swe-bench-fail-only`: `1) suite`, the test on lines below, then the error."""
+    """Read the failed tests in logs of mocha: `1) suite`, the test's name on the lines below, then the error."""
     lines = list(split_lines(log))
     starts = [at for at, line in enumerate(lines) if re.match(r" {2}\d{1,9}\)", line)]
     for start, following in pairwise([*starts, len(lines)]):

@@ -18,7 +18,7 @@ PATH_AS_OPTION = re.compile(r"\[/(?!/)[^\]*\s]*/([^/\]*\s]*)\]$")
 
 
 def parse_pytest(log: str, known: Collection[str]) -> Results:
-    """Read the short test summary of `pytest -rA`, e.g. `FAILED tests/test_a.py::test_b[x - y] - assert 1 == 2`."""
+    """Read the short test summary in logs of `pytest -rA`, e.g. `FAILED tests/test_a.py::test_b[x - y] - assert 1 == 2`."""
     summary = SUMMARY.search(log)
     if not summary:
         return {}
@@ -28,7 +28,7 @@ def parse_pytest(log: str, known: Collection[str]) -> Results:
 
 
 def _blame_parents(lines: Iterable[str], names: Collection[str]) -> Results:
-    """Mark tests with failed subtests as failed: `[message] (i=1) a.py::T::t - assert 1 == 2`.
+    """Mark the tests of failed subtests as failed: `[message] (i=1) a.py::T::t - assert 1 == 2`.
 
     Every test named in the line fails, since code under test can write other names into it.
     """
@@ -48,7 +48,7 @@ def parse_lines(log: str, known: Collection[str]) -> Found:
 
 
 def split_message(text: str, known: Collection[str] = ()) -> tuple[str, str]:
-    """Split a summary line at a known id or else a closed bracket: `"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`."""
+    """Split a summary line into id and message: `"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`."""
     cuts = [*(found.span() for found in re.finditer(" - ", text)), (len(text), len(text))]
     for is_it in (known.__contains__, _is_closed):
         for end, start in cuts:
@@ -88,16 +88,16 @@ def parse_options(log: str, known: Collection[str]) -> Found:
 
 
 def parse_v2(log: str, known: Collection[str]) -> Results:
-    """Read logs as SWE-bench's `pytest_v2`, which misses skips and expected failures with a reason."""
+    """Read logs as SWE-bench's parser `pytest_v2` does, which misses skips and expected failures that have a reason."""
     found = parse_verbose(log, known).items()
     return {name: result for name, result in found if not (result.message and result.status in ("xfailed", "skipped"))}
 
 
 def parse_seaborn(log: str, known: Collection[str]) -> Results:
-    """Read passed and failed tests only, as SWE-bench does for seaborn."""
+    """Read only the passed and failed tests in a log, as SWE-bench does for seaborn."""
     return {name: result for name, result in parse_verbose(log, known).items() if result.status in COUNTED_BY_SEABORN}
 
 
 def parse_matplotlib(log: str, known: Collection[str]) -> Results:
-    """Read matplotlib's logs, replacing enumeration members by numbers as in older Python."""
+    """Read matplotlib's logs; replace enumeration members by numbers, as old versions of Python print them."""
     return parse_lines(log.replace("MouseButton.LEFT", "1").replace("MouseButton.RIGHT", "3"), known)
