@@ -52,7 +52,7 @@ def redteam(
         answer(rows, lambda: print_table(rows), as_json=as_json)
         return
     names: list[str] = [task] if task else ["toy", "package"]
-    trials = work_in_sandboxes(SandboxConfig(kind="local"), partial(attack, names, chosen * rounds, folder, audit))
+    trials = work_in_sandboxes(SandboxConfig(), partial(attack, names, chosen * rounds, folder, audit))
     scores, totals = score_scripts(trials), sum_up(trials)
 
     def show() -> None:

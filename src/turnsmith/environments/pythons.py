@@ -72,17 +72,13 @@ def list_programs() -> Iterator[Path]:
             yield from (path for path in Path(folder).iterdir() if ON_PATH.fullmatch(path.name))
     for variable, place, pattern in PLACES:
         yield from Path(os.environ.get(variable) or Path.home() / place).glob(pattern)
-    for root in _list_conda_roots():
-        yield from (*root.glob("bin/python3"), *root.glob("envs/*/bin/python3"))
-
-
-def _list_conda_roots() -> Iterator[Path]:
-    """Yield folders in which conda may be installed: those in conda's environment variables, then the default ones."""
+    roots = [Path.home() / name for name in CONDAS]
     if program := os.environ.get("CONDA_EXE"):
-        yield Path(program).parent.parent
+        roots.append(Path(program).parent.parent)
     if active := os.environ.get("CONDA_PREFIX"):
-        yield Path(active)
-    yield from (Path.home() / name for name in CONDAS)
+        roots.append(Path(active))
+    for root in roots:
+        yield from (*root.glob("bin/python3"), *root.glob("envs/*/bin/python3"))
 
 
 def _ask(program: Path) -> Python | None:

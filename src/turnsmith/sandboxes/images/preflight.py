@@ -111,7 +111,7 @@ def find_facts(name: str, present: Mapping[str, str], registry: Registry) -> Ima
     reference = parse_reference(name)
     if find_present(reference, present):
         return ImageFacts(name, State.HERE)
-    if reference.is_local:
+    if reference.registry == LOCAL:
         return ImageFacts(name, State.MISSING, "not found: it must be built on this machine")
     try:
         return ImageFacts(name, State.THERE, manifest=registry.find(reference))

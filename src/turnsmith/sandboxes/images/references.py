@@ -26,11 +26,6 @@ class Reference:
         return f"{self.registry}/{self.repository}{'@' if ':' in self.version else ':'}{self.version}"
 
     @property
-    def is_local(self) -> bool:
-        """Return True if the image was built on this machine."""
-        return self.registry == LOCAL
-
-    @property
     def is_loopback(self) -> bool:
         """Return True if the registry runs on this machine, where plain HTTP is allowed."""
         return bool(_LOOPBACK.fullmatch(self.registry))
