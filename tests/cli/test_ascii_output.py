@@ -19,7 +19,7 @@ def run(encoding, *arguments):
 
 
 @pytest.mark.parametrize("encoding", ASCII)
-def test_tables_and_what_agents_wrote_are_printed_with_replacements(run_folder, encoding):
+def test_characters_outside_ascii_are_replaced_in_tables_and_trajectories(run_folder, encoding):
     result = run(encoding, "show", run_folder.path, "--trajectory=eval-base/practice-1.swap.1f3a9c04/0")
     assert (result.returncode, result.stderr) == (0, b"")
     assert b"?" in result.stdout and result.stdout.isascii()
@@ -27,7 +27,7 @@ def test_tables_and_what_agents_wrote_are_printed_with_replacements(run_folder, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ASCII)
-def test_a_run_with_its_progress_goes_to_its_end(config_file, tmp_path, encoding):
+def test_a_run_finishes_with_its_progress_in_ascii(config_file, tmp_path, encoding):
     folder = tmp_path / "run-é"
     result = run(encoding, "eval", config_file, "--out", folder)
     assert (result.returncode, b"Traceback" in result.stderr) == (0, False), result.stderr

@@ -37,7 +37,7 @@ def files_below(folder):
         (["--eval_tasks.practice.path", "nowhere.jsonl"], ["task file", "/nowhere.jsonl"]),
     ],
 )
-def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_file, tmp_path, arguments, pieces):
+def test_a_run_that_cannot_begin_leaves_no_folder(turnsmith, config_file, tmp_path, arguments, pieces):
     assert_refused(turnsmith("eval", config_file, *arguments, "--out", tmp_path / "run"), *pieces)
     assert not (tmp_path / "run").exists()
 
@@ -63,17 +63,17 @@ def test_a_sandbox_that_cannot_be_opened_is_refused_before_the_run_begins(
 
 
 @pytest.mark.parametrize("command", ["run", "rft", "rl"])
-def test_training_is_refused_where_nothing_isolates(turnsmith, config_file, tmp_path, command):
+def test_training_without_isolation_is_refused(turnsmith, config_file, tmp_path, command):
     result = turnsmith(command, config_file, "--sandbox.kind", "subprocess", "--out", tmp_path / "run")
     assert_refused(result, "isolation none", "--sandbox.min_isolation none")
     assert not (tmp_path / "run").exists()
 
 
-def test_an_override_before_the_configuration(turnsmith, config_file):
+def test_an_override_before_the_configuration_is_refused(turnsmith, config_file):
     assert_refused(turnsmith("run", "--seed", "3", config_file), "CONFIG")
 
 
-def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
+def test_a_configuration_without_work_is_refused(turnsmith, tmp_path):
     path = tmp_path / "nothing.toml"
     path.write_text("train_tasks.practice_tasks = 3\n")
     for command, piece in {
@@ -111,20 +111,20 @@ def run_without_torch(folder, *arguments):
     return result
 
 
-def test_all_that_is_not_there_is_found_without_torch(config_file, tmp_path):
+def test_missing_prerequisites_are_found_without_torch(config_file, tmp_path):
     options = [f"--{key}={value}" for key, (value, _) in FAULTS.items()]
     result = run_without_torch(tmp_path, "rl", config_file, "--dry-run", "--stages.0.curriculum=true", *options)
     assert [sentence for _, sentence in FAULTS.values() if sentence not in result.stderr] == []
 
 
-def test_a_run_that_names_what_is_not_there_is_refused_without_torch(config_file, tmp_path):
+def test_a_run_with_missing_prerequisites_is_refused_without_torch(config_file, tmp_path):
     result = run_without_torch(tmp_path, "rl", config_file, "--train_tasks.path=nowhere.jsonl", "--out", "run")
     assert result.returncode == 2, result.stderr
     assert result.stderr.startswith("error: ") and f"{tmp_path}/nowhere.jsonl" in result.stderr
     assert not (tmp_path / "run").exists()
 
 
-def test_tasks_that_are_trained_on_cannot_be_evaluated_on(turnsmith, config_file, task_folder, tmp_path):
+def test_training_tasks_cannot_be_evaluated(turnsmith, config_file, task_folder, tmp_path):
     result = turnsmith("rl", config_file, f"--eval_tasks.practice.path={task_folder}", "--out", tmp_path / "run")
     assert_refused(result, "eval_tasks.practice shares 2 tasks with train_tasks")
     assert not (tmp_path / "run").exists()
@@ -137,7 +137,7 @@ def test_a_run_whose_model_has_moved_cannot_be_resumed(turnsmith, config_file, t
     assert_refused(turnsmith("resume", tmp_path / "run"), "no model at /nowhere")
 
 
-def test_a_model_directory_without_weights(turnsmith, config_file, model_directory, tmp_path):
+def test_a_model_directory_without_weights_is_refused(turnsmith, config_file, model_directory, tmp_path):
     empty = tmp_path / "empty"
     shutil.copytree(model_directory, empty)
     (empty / "model.safetensors").unlink()
@@ -153,7 +153,7 @@ def test_a_malformed_line_of_a_task_file_is_named_by_its_number(turnsmith, confi
     assert_refused(turnsmith("eval", config_file, f"--eval_tasks.practice.path={broken}", "--out", out), "line 2")
 
 
-def test_a_gold_patch_that_does_not_pass(turnsmith, task_folder, tmp_path):
+def test_a_gold_patch_that_fails_makes_its_task_unsound(turnsmith, task_folder, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(task_folder, broken, symlinks=True)
     first, second = load_tasks(broken)
@@ -169,7 +169,7 @@ def test_sound_tasks_pass_the_check(turnsmith, task_folder):
     assert "no" not in result.stdout.split()
 
 
-def test_tasks_are_never_made_over_something(turnsmith, task_folder):
+def test_tasks_are_not_made_in_a_folder_with_other_tasks(turnsmith, task_folder):
     before = files_below(task_folder)
     assert_refused(turnsmith("tasks", "make", "--practice", "1", "--out", task_folder), task_folder, "exists already")
     assert files_below(task_folder) == before
@@ -182,7 +182,7 @@ def test_tasks_are_made_from_one_source(turnsmith, tmp_path):
     assert not (tmp_path / "tasks").exists()
 
 
-def test_a_model_without_a_chat_template(turnsmith, config_file, model_directory, tmp_path):
+def test_a_model_without_a_chat_template_is_refused(turnsmith, config_file, model_directory, tmp_path):
     mute = tmp_path / "mute"
     shutil.copytree(model_directory, mute)
     (mute / "chat_template.jinja").unlink()
@@ -191,28 +191,26 @@ def test_a_model_without_a_chat_template(turnsmith, config_file, model_directory
     assert not out.exists()
 
 
-def test_a_chat_template_that_is_not_there(turnsmith, config_file, tmp_path):
+def test_a_missing_chat_template_is_named(turnsmith, config_file, tmp_path):
     options = ["--model.chat.template", tmp_path / "none.jinja", "--out", tmp_path / "run"]
     assert_refused(turnsmith("eval", config_file, *options), "none.jinja (No such file or directory)", "keep-turns")
 
 
 @pytest.mark.parametrize("key", ["agent", "rft", "stages.0"])
-def test_a_context_shorter_than_the_first_prompt_is_found_before_anything_is_played(
-    turnsmith, config_file, tmp_path, key
-):
+def test_a_context_shorter_than_the_first_prompt_is_refused_before_any_episode(turnsmith, config_file, tmp_path, key):
     result = turnsmith("run", config_file, f"--{key}.max_context", "100", "--out", tmp_path / "run")
     assert_refused(result, "the first prompt has", f"{key}.max_context is 100", f"raise {key}.max_context")
     assert not list(tmp_path.glob("run/**/trajectories.jsonl"))
 
 
-def test_a_run_folder_of_another_configuration(turnsmith, config_file, run_folder):
+def test_a_run_folder_with_another_configuration_is_refused(turnsmith, config_file, run_folder):
     before = files_below(run_folder.path)
     result = turnsmith("eval", config_file, "--out", run_folder.path)
     assert_refused(result, run_folder.path, "model.path differs", "turnsmith resume", "--out")
     assert files_below(run_folder.path) == before
 
 
-def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
+def test_a_folder_without_a_run_is_refused(turnsmith, config_file, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("precious")
     assert_refused(turnsmith("eval", config_file, "--out", tmp_path / "thesis"), tmp_path / "thesis")
@@ -221,13 +219,13 @@ def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
-def test_what_cannot_be_used_is_a_sentence(number):
+def test_unusable_paths_are_usage_errors(number):
     error = OSError(number, os.strerror(number), "runs/hers/run.log")
     message, exit_code = explain(error)
     assert "runs/hers/run.log" in message and os.strerror(number) in message and exit_code == 2
 
 
-def test_a_name_that_no_file_can_have(turnsmith, tmp_path, monkeypatch):
+def test_an_impossible_file_name_is_a_usage_error(turnsmith, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = "a" * 300
     for arguments in (
@@ -239,13 +237,13 @@ def test_a_name_that_no_file_can_have(turnsmith, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_where_the_records_belong(turnsmith, task_folder, tmp_path):
+def test_a_folder_in_place_of_the_records_is_a_usage_error(turnsmith, task_folder, tmp_path):
     shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
     (records := tmp_path / "tasks/qualification.jsonl").mkdir()
     assert_refused(turnsmith("tasks", "qualify", tmp_path / "tasks"), records, "Is a directory")
 
 
-def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
+def test_paths_through_a_file_are_usage_errors(turnsmith, config_file, tmp_path):
     (tmp_path / "file").write_bytes(b"\xff precious")
     inside = tmp_path / "file" / "inside"
     for command in ("resume", "show", "results"):
@@ -256,12 +254,12 @@ def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
     assert (tmp_path / "file").read_bytes() == b"\xff precious"
 
 
-def test_a_run_folder_whose_configuration_is_no_text(turnsmith, run_folder):
+def test_a_run_whose_configuration_is_not_text_is_a_usage_error(turnsmith, run_folder):
     run_folder.config.write_bytes(b"\xff")
     assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "put back a copy")
 
 
-def test_a_run_of_a_forked_version_can_be_looked_at_but_not_resumed(turnsmith, run_folder):
+def test_a_run_of_a_forked_version_is_shown_but_not_resumed(turnsmith, run_folder):
     config = json.loads(run_folder.config.read_text())
     config["agent"]["wizards"] = 3
     run_folder.config.write_text(json.dumps(config))
@@ -270,7 +268,7 @@ def test_a_run_of_a_forked_version_can_be_looked_at_but_not_resumed(turnsmith, r
     assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "unknown key 'agent.wizards'")
 
 
-def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
+def test_a_missing_trajectory_is_a_usage_error(turnsmith, run_folder):
     result = turnsmith("show", run_folder.path, "--trajectory", "zzz")
     assert_refused(result, str(run_folder.path), "'zzz'", "`turnsmith show ")
     _, _, *remedy = result.stderr.partition("`")[2].partition("`")[0].split()
@@ -283,7 +281,7 @@ def test_a_run_without_trajectories_names_none(turnsmith, run_folder):
     assert_refused(turnsmith("show", run_folder.path, "--trajectory", "zzz"), "'zzz'", "first episode")
 
 
-def test_a_server_of_vllm_that_dies_leaves_its_log_in_the_run_folder(turnsmith, config_file, tmp_path):
+def test_the_log_of_a_dead_vllm_server_stays_in_the_run_folder(turnsmith, config_file, tmp_path):
     python, log = tmp_path / "python", tmp_path / "run" / "servers" / "vllm-0.log"
     python.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 0.32.0 || { echo "ValueError: no room"; exit 1; }\n')
     python.chmod(0o755)
@@ -293,7 +291,7 @@ def test_a_server_of_vllm_that_dies_leaves_its_log_in_the_run_folder(turnsmith, 
     assert log.read_text() == "ValueError: no room\n"
 
 
-def test_a_full_disk(turnsmith, config_file, tmp_path):
+def test_a_full_disk_is_a_usage_error(turnsmith, config_file, tmp_path):
     """`/dev/full` answers every write like a full disk; the run continues once there is space."""
     folder = RunFolder(tmp_path / "run")
     claim(folder, json.loads(turnsmith("eval", config_file, "--dry-run").stdout))
@@ -311,23 +309,23 @@ def test_a_full_disk_is_recognised_among_many_rollouts():
     assert explain(full)[1] == 2
 
 
-def test_an_error_of_many_rollouts_is_told_once():
+def test_an_error_of_many_rollouts_is_printed_once():
     group = ExceptionGroup("a", [UsageError("first"), ExceptionGroup("b", [UsageError("second")])])
     assert [str(leaf) for leaf in leaves(group)] == ["first", "second"]
     assert explain(group) == ("first", 2)
 
 
-def test_errors_that_are_not_the_users_have_another_exit_code():
+def test_errors_of_the_system_have_exit_code_1():
     assert explain(InfrastructureStorm("too many")) == ("too many", 1)
     assert explain(EngineError("no")) == ("no", 1)
 
 
-def test_a_package_that_only_training_needs_is_asked_for():
+def test_a_missing_training_package_names_its_extra():
     sentence, code = explain(ModuleNotFoundError("No module named 'torch'", name="torch"))
     assert "turnsmith[train]" in sentence and code == 2
 
 
-def test_errors_that_nobody_foresaw_keep_their_traceback():
+def test_unexpected_errors_keep_their_traceback():
     for error in (OSError(errno.EIO, "broken"), ExceptionGroup("a", [UsageError("first"), ZeroDivisionError()])):
         with pytest.raises(type(error)):
             explain(error)

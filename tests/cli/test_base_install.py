@@ -143,7 +143,7 @@ def list_files(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "extra"), LACKING.items())
-def test_a_command_that_lacks_a_package_asks_for_its_extra_and_writes_nothing(base, workplace, command, extra):
+def test_a_missing_package_names_its_extra_and_nothing_is_written(base, workplace, command, extra):
     before = list_files(workplace)
     result = base(*command.split())
     assert result.returncode == 2, result.stderr

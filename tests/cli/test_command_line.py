@@ -36,7 +36,7 @@ COMMANDS = [
 ]
 
 
-def test_help_waits_for_no_package_that_takes_long_to_import():
+def test_help_imports_no_slow_package():
     command = [sys.executable, "-X", "importtime", "-m", "turnsmith", "--help"]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stderr.splitlines()
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
@@ -44,7 +44,7 @@ def test_help_waits_for_no_package_that_takes_long_to_import():
     assert not imported & {"torch", "transformers", "numba", "scipy", "pyarrow", "matplotlib", "plotly", "libcst"}
 
 
-def test_an_interrupt_while_commands_are_imported_is_no_fault(monkeypatch):
+def test_an_interrupt_during_imports_leaves_no_traceback(monkeypatch):
     def interrupt():
         raise KeyboardInterrupt
 
@@ -54,13 +54,13 @@ def test_an_interrupt_while_commands_are_imported_is_no_fault(monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(turnsmith, command):
+def test_every_command_has_help(turnsmith, command):
     result = turnsmith(*command.split(), "--help")
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: ")
 
 
-def test_the_version(turnsmith):
+def test_the_version_is_printed(turnsmith):
     assert turnsmith("--version").stdout == f"turnsmith {__version__}\n"
 
 
@@ -73,7 +73,7 @@ def test_every_shipped_configuration_passes_a_dry_run(turnsmith, path):
     assert result.stderr.count("\n") == 1
 
 
-def test_a_dry_run_says_what_this_machine_lacks(turnsmith, tmp_path):
+def test_a_dry_run_names_missing_prerequisites(turnsmith, tmp_path):
     result = turnsmith("run", CONFIGS[0], "--dry-run", "--model.path", tmp_path / "none")
     assert result.exit_code == 0
     assert f"{tmp_path}/none" in result.stderr and "config.json" in result.stderr
@@ -82,12 +82,12 @@ def test_a_dry_run_says_what_this_machine_lacks(turnsmith, tmp_path):
 @pytest.mark.parametrize(
     ("command", "has_rft", "num_stages"), [("run", True, 2), ("rft", True, 0), ("rl", False, 2), ("eval", False, 0)]
 )
-def test_each_command_does_its_part_of_the_whole(turnsmith, command, has_rft, num_stages):
+def test_each_command_runs_its_part_of_the_recipe(turnsmith, command, has_rft, num_stages):
     config = json.loads(turnsmith(command, CONFIGS[0], "--dry-run").stdout)
     assert (config["rft"] is not None, len(config["stages"])) == (has_rft, num_stages)
 
 
-def test_results_are_what_others_script_against(turnsmith, run_folder):
+def test_results_have_the_documented_json_keys(turnsmith, run_folder):
     result = turnsmith("results", run_folder.path, "--json")
     entries = json.loads(result.stdout)
     assert (result.exit_code, len(entries)) == (0, 8)
@@ -102,7 +102,7 @@ def test_results_without_json_are_a_table(turnsmith, run_folder):
     assert "Pass@1 ± SEM" in turnsmith("results", run_folder.path).stdout
 
 
-def test_what_lost_rollouts_mean_for_each_figure_stands_below_the_table(turnsmith, run_folder):
+def test_bounds_with_lost_rollouts_are_printed_below_the_table(turnsmith, run_folder):
     losses = {"num_lost": 1, "num_attempts": 207, "num_tasks_at_k": 103, "num_tasks_in_set": 104}
     bounds = {"pass_at_1_bounds": [0.079, 0.084], "pass_at_k_bounds": [0.11, 0.12]}
     file = run_folder.result("base", "practice")
@@ -113,7 +113,7 @@ def test_what_lost_rollouts_mean_for_each_figure_stands_below_the_table(turnsmit
         assert "pass@2 on 103 (11.0% to 12.0%" in words
 
 
-def test_an_issue_that_is_worked_on_has_no_solution_yet(turnsmith, run_folder):
+def test_an_unfinished_solve_has_no_solution(turnsmith, run_folder):
     write_json(run_folder.issue, {})
     with locked(run_folder):
         assert "process" in turnsmith("show", run_folder.path).stderr
@@ -121,7 +121,7 @@ def test_an_issue_that_is_worked_on_has_no_solution_yet(turnsmith, run_folder):
 
 
 @pytest.mark.parametrize("command", ["results", "show"])
-def test_a_run_that_a_process_works_on_is_called_running(turnsmith, run_folder, command):
+def test_a_run_with_a_live_process_is_running(turnsmith, run_folder, command):
     with locked(run_folder):
         live = turnsmith(command, run_folder.path).stdout
         assert re.search(rf"running: .*{run_folder.path}\n", live) and "turnsmith resume" not in live
@@ -152,7 +152,7 @@ def test_a_run_is_shown_as_tables(turnsmith, run_folder):
     ("without", "beginning"),
     [({}, "eval-base"), ({"eval_tasks": {}}, "rft"), ({"eval_tasks": {}, "rft": None}, "stage1")],
 )
-def test_a_run_without_results_names_ids_that_it_has_or_will_have_first(turnsmith, run_folder, without, beginning):
+def test_a_run_without_results_suggests_ids_of_its_first_stage(turnsmith, run_folder, without, beginning):
     shutil.rmtree(run_folder.path / "evals")
     config = json.loads(run_folder.config.read_text())
     run_folder.config.write_text(json.dumps(config | without))
@@ -168,24 +168,24 @@ def test_a_run_is_shown_as_json(turnsmith, run_folder):
     assert [trajectory["outcome"] for trajectory in trajectories] == ["resolved", "unresolved"]
 
 
-def test_one_trajectory_is_shown_and_not_obeyed(turnsmith, run_folder):
+def test_one_trajectory_is_shown_without_control_sequences(turnsmith, run_folder):
     result = turnsmith("show", run_folder.path, "--trajectory", "eval-base/practice-1.swap.1f3a9c04/0")
     assert result.exit_code == 0
     assert "turn 1" in result.stdout
     assert "\x1b" not in result.stdout and "\\x1b[2J" in result.stdout
 
 
-def test_of_two_with_one_id_the_one_that_was_not_set_aside_is_shown(turnsmith, run_folder):
+def test_of_two_trajectories_with_one_id_the_current_one_is_shown(turnsmith, run_folder):
     shutil.copytree(run_folder.evaluations("base"), run_folder.evaluations("base@5"))
     assert "turn 1" in turnsmith("show", run_folder.path, "--trajectory", "eval-base/practice-1.swap.1f3a9c04/0").stdout
 
 
-def test_the_beginning_of_an_id_lists_those_that_begin_so(turnsmith, run_folder):
+def test_the_beginning_of_an_id_lists_matching_trajectories(turnsmith, run_folder):
     text = turnsmith("show", run_folder.path, "--trajectory", "eval-base").stdout
     assert "2 trajectories, stage eval-base, task practice-1.swap.1f3a9c04" in text
 
 
-def test_one_goes_from_a_task_to_an_attempt_and_back(turnsmith, run_folder, monkeypatch):
+def test_show_suggests_commands_from_task_to_attempt_and_back(turnsmith, run_folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     table = turnsmith("show", run_folder.path, "--task", "practice-1.swap.1f3a9c04").stdout
     short_ids = [line.split()[0] for line in table.splitlines() if " eval-" in line]
@@ -214,7 +214,7 @@ def test_trajectories_are_filtered_and_sorted(turnsmith, run_folder):
     assert turnsmith("show", run_folder.path, "--outcome", "won").exit_code == 2
 
 
-def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):
+def test_doctor_prints_yes_or_a_remedy_for_each_check(turnsmith):
     findings = json.loads(turnsmith("doctor", "--json").stdout)
     names = [finding["name"] for finding in findings]
     assert {"extra train", "accelerators", "memory", "cores", "disk", "git", "python"} <= set(names)
@@ -223,7 +223,7 @@ def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):
     assert "remedy" in turnsmith("doctor").stdout
 
 
-def test_the_doctor_says_whether_a_chat_template_will_do(turnsmith, model_directory, tmp_path):
+def test_doctor_checks_a_chat_template(turnsmith, model_directory, tmp_path):
     options = ["doctor", "--json", "--model.path"]
     shown = {finding["name"]: finding["detail"] for finding in json.loads(turnsmith(*options, model_directory).stdout)}
     assert shown["between turns"] == repr("\n<|im_start|>user\nOBSERVATION<|im_end|>\n<|im_start|>assistant\n")
@@ -253,7 +253,7 @@ def halve(model):
         (halve, "model.safetensors cannot be read"),
     ],
 )
-def test_the_doctor_refuses_a_model_without_a_file_or_with_broken_weights(
+def test_doctor_refuses_a_model_with_missing_files_or_broken_weights(
     turnsmith, model_directory, tmp_path, damage, named
 ):
     model = shutil.copytree(model_directory, tmp_path / "model")
@@ -263,7 +263,7 @@ def test_the_doctor_refuses_a_model_without_a_file_or_with_broken_weights(
     assert str(model) in result.stderr and named in result.stderr
 
 
-def test_paths_are_written_down_from_the_root_and_names_stay(tmp_path, monkeypatch):
+def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
     """A run can be resumed from anywhere."""
     monkeypatch.chdir(tmp_path)
     paths = {

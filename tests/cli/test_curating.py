@@ -43,7 +43,7 @@ def make_record(task, file, **columns):
     return Qualification(instance_id=task.instance_id, key=key, verdict=Verdict.QUALIFIED, **columns)
 
 
-def test_tasks_that_stay_find_their_layers_and_records_from_their_new_file(turnsmith, tmp_path, layered):
+def test_kept_tasks_find_their_layers_and_records(turnsmith, tmp_path, layered):
     file, out = layered / "tasks.jsonl", tmp_path / "out" / "kept"
     for task in load_tasks(layered):
         append_record(layered / "qualification.jsonl", make_record(task, file, repeats=50))
@@ -81,7 +81,7 @@ def test_records_of_runs_are_read(turnsmith, tmp_path, layered):
     assert "1 of 3 tasks kept" in result.stdout and "flaky=50" in result.stdout
 
 
-def test_rows_stay_as_they_are_to_the_byte(turnsmith, tmp_path):
+def test_kept_rows_do_not_change_by_a_byte(turnsmith, tmp_path):
     rows = [make_rebench_row(f"r-{number}", odd=["é", 1.0, None, "\x1b[2J"]) for number in range(3)]
     file = write_rows(tmp_path / "in.jsonl", rows)
     assert turnsmith("tasks", "filter", file, "--filter", "english", "--out", tmp_path / "out").exit_code == 0
@@ -93,7 +93,7 @@ def test_rows_stay_as_they_are_to_the_byte(turnsmith, tmp_path):
     assert len(read_json_lines(tmp_path / "two/tasks.jsonl")) == 2
 
 
-def test_filters_come_from_a_file_and_the_command_line_has_the_last_word(turnsmith, tmp_path):
+def test_filters_of_the_command_line_override_those_of_a_file(turnsmith, tmp_path):
     (tmp_path / "f.toml").write_text("[filters]\npaper = true\nmax-files = 3\nenglish = 0.2\nqualified = false\n")
     file = write_rows(tmp_path / "in.jsonl", [make_rebench_row()])
     result = turnsmith(
@@ -114,7 +114,7 @@ def test_filters_come_from_a_file_and_the_command_line_has_the_last_word(turnsmi
         ("[filters", ["not valid TOML"]),
     ],
 )
-def test_a_file_of_filters_that_cannot_be_used(turnsmith, tmp_path, text, pieces):
+def test_an_unusable_file_of_filters_is_refused(turnsmith, tmp_path, text, pieces):
     (tmp_path / "f.toml").write_text(text)
     file = write_rows(tmp_path / "in.jsonl", [make_rebench_row()])
     assert_refused(
@@ -123,14 +123,14 @@ def test_a_file_of_filters_that_cannot_be_used(turnsmith, tmp_path, text, pieces
     assert not (tmp_path / "out").exists()
 
 
-def test_what_cannot_be_told_can_be_asked_to_fall_out(turnsmith, tmp_path):
+def test_tasks_with_unknown_values_can_be_dropped(turnsmith, tmp_path):
     file = write_rows(tmp_path / "in.jsonl", [make_rebench_row("a"), make_rebench_row("b", scores=(-1, 0, 0))])
     out = tmp_path / "out"
     result = turnsmith("tasks", "filter", file, "--filter", "llm-score", "--unknown", "drop", "--out", out)
     assert result.exit_code == 0 and read_json_lines(out / "dropped.jsonl")[0]["reason"] == "no difficulty_score"
 
 
-def test_nothing_is_written_over_and_nothing_is_left_half_written(turnsmith, tmp_path):
+def test_existing_folders_are_refused_and_no_partial_folder_stays(turnsmith, tmp_path):
     file = write_rows(tmp_path / "in" / "tasks.jsonl", [make_rebench_row(scores=(3, 0, 0))])
     ask = ("tasks", "filter", file, "--filter")
     assert_refused(turnsmith(*ask, "llm-score", "--out", tmp_path / "in"), "exists already")
@@ -145,7 +145,7 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(turnsmith, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
 
 
-def test_a_split_is_the_same_twice_and_its_layers_are_found(turnsmith, tmp_path, layered):
+def test_a_split_is_repeatable_and_its_layers_are_found(turnsmith, tmp_path, layered):
     rows = [
         json.loads(line) | {"repo": f"owner/name-{number}x"}
         for number, line in enumerate((layered / "tasks.jsonl").read_text().splitlines())
@@ -162,14 +162,14 @@ def test_a_split_is_the_same_twice_and_its_layers_are_found(turnsmith, tmp_path,
         assert all(layer_paths(task, tmp_path / "a" / part / "tasks.jsonl") for task in tasks)
 
 
-def test_a_split_that_leaves_a_part_empty_says_so(turnsmith, tmp_path, layered):
+def test_a_split_with_an_empty_part_is_refused(turnsmith, tmp_path, layered):
     ask = ("tasks", "split", layered, "--into", "train=0.5,eval=0.5", "--out", tmp_path / "out")
     assert_refused(turnsmith(*ask), "1 repository cannot fill 2 parts", "--by id")
     assert not (tmp_path / "out").exists()
     assert_refused(turnsmith(*ask[:4], "train=1", *ask[5:]), "--into train=1")
 
 
-def test_a_split_by_date_trains_on_the_past_alone(turnsmith, tmp_path):
+def test_a_split_by_date_puts_older_tasks_first(turnsmith, tmp_path):
     rows = [make_mined_row(f"t{day}", date=f"2024-05-{day:02}T12:00:00+02:00") for day in (9, 4, 7, 1, 3)]
     file, ask = write_rows(tmp_path / "mined.jsonl", rows), ("--by", "date", "--into", "train=0.6,eval=0.4", "--out")
     result = turnsmith("tasks", "split", file, *ask, tmp_path / "out", "--json")
@@ -201,19 +201,19 @@ def test_merged_tasks_find_their_layers_and_records(turnsmith, tmp_path, layered
     assert record.instance_id == tasks[0].instance_id
 
 
-def test_a_task_that_is_in_two_files_is_refused_and_nothing_is_left(turnsmith, tmp_path, layered):
+def test_a_task_in_two_merged_files_is_refused(turnsmith, tmp_path, layered):
     result = turnsmith("tasks", "merge", layered, layered / "tasks.jsonl", "--out", tmp_path / "merged")
     assert_refused(result, "tasks.jsonl, line 1", "'owner__repo-0'", "as well")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_one_file_alone_is_not_merged(turnsmith, tmp_path, layered):
+def test_merging_one_file_is_refused(turnsmith, tmp_path, layered):
     refused = turnsmith("tasks", "merge", layered, "--out", tmp_path / "merged")
     assert_refused(refused, layered, "needs two", "give another PATH")
     assert not (tmp_path / "merged").exists()
 
 
-def test_a_commit_that_was_mined_twice_is_refused_under_any_id(turnsmith, tmp_path):
+def test_a_commit_mined_twice_is_refused_under_any_id(turnsmith, tmp_path):
     files = [
         write_rows(tmp_path / name / "tasks.jsonl", [make_mined_row(name, commit=commit * 40, repo=f"{name}/shop")])
         for name, commit in (("a", "c"), ("b", "c"), ("d", "e"))

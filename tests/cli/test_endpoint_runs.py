@@ -137,7 +137,7 @@ def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
 
 
 @pytest.mark.slow
-def test_a_finished_evaluation_asks_nobody_for_anything(turnsmith, serve, heldout_folder, tmp_path, key):
+def test_a_finished_evaluation_sends_no_request(turnsmith, serve, heldout_folder, tmp_path, key):
     with serve() as server:
         first = turnsmith("eval", configure(tmp_path, server, heldout_folder, **PRICES), "--out", tmp_path / "run")
     costs = read_json(RunFolder(tmp_path / "run").costs)
@@ -170,7 +170,7 @@ def test_a_run_of_messages_is_shown_and_imitated_by_another_model(
 
 
 @pytest.mark.slow
-def test_a_run_of_an_endpoint_needs_nothing_that_trains(serve, heldout_folder, tmp_path, key):
+def test_a_run_of_an_endpoint_needs_no_training_package(serve, heldout_folder, tmp_path, key):
     hidden = tmp_path / "hidden"
     for name in ("torch", "transformers", "tokenizers", "matplotlib"):
         (hidden / name).mkdir(parents=True)
@@ -186,7 +186,7 @@ def test_a_run_of_an_endpoint_needs_nothing_that_trains(serve, heldout_folder, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "renamed-"])
-def test_what_is_said_about_evaluated_tasks_is_not_imitated(
+def test_conversations_about_evaluated_tasks_are_refused(
     turnsmith, serve, config_file, heldout_folder, tmp_path, key, name
 ):
     teacher, tasks = tmp_path / "teacher", tmp_path / "tasks"
@@ -200,9 +200,7 @@ def test_what_is_said_about_evaluated_tasks_is_not_imitated(
     assert refused.exit_code == 2 and re.search(r"\b2 tasks", refused.stderr), refused.output
 
 
-def test_a_server_that_only_fails_loses_rollouts_and_says_nothing_of_the_key(
-    turnsmith, serve, heldout_folder, tmp_path, key
-):
+def test_a_failing_server_loses_rollouts_and_no_message_shows_the_key(turnsmith, serve, heldout_folder, tmp_path, key):
     with serve(faults=lambda number: "500" if number else "") as server:
         file = configure(tmp_path, server, heldout_folder, engine__openai__retries=0, rollouts__retries=0)
         result = turnsmith("eval", file, "--out", tmp_path / "run")
@@ -238,7 +236,7 @@ def refused(turnsmith, tmp_path, server, tasks, **more):
         ({"engine__openai__address": "http://me:secret@host/v1"}, {}, "engine.openai.address"),
     ],
 )
-def test_what_cannot_work_is_a_sentence_before_anything_is_played(
+def test_unusable_settings_are_refused_before_any_episode(
     turnsmith, serve, heldout_folder, tmp_path, key, monkeypatch, more, options, said
 ):
     monkeypatch.setenv("OTHER_KEY", "sk-wrong")
@@ -247,7 +245,7 @@ def test_what_cannot_work_is_a_sentence_before_anything_is_played(
         assert said in refused(turnsmith, tmp_path, server, heldout_folder, **more)
 
 
-def test_no_server_at_the_address(turnsmith, serve, heldout_folder, tmp_path, key):
+def test_a_missing_server_is_a_usage_error(turnsmith, serve, heldout_folder, tmp_path, key):
     with socket.socket() as taken, serve() as server:
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
@@ -255,7 +253,7 @@ def test_no_server_at_the_address(turnsmith, serve, heldout_folder, tmp_path, ke
 
 
 @pytest.mark.parametrize("command", ["rft", "rl"])
-def test_nothing_is_trained_on_text(turnsmith, config_file, tmp_path, command):
+def test_training_on_an_endpoint_is_refused(turnsmith, config_file, tmp_path, command):
     given = [
         "--engine.kind",
         "openai",

@@ -72,7 +72,7 @@ def test_an_exported_policy_computes_what_its_checkpoint_computes(
     assert not (tmp_path / "model" / "trainer.pt").exists()
 
 
-def test_the_card_names_the_software_that_trained_not_that_which_exports(turnsmith, finished_run, tmp_path):
+def test_the_card_names_the_software_of_training(turnsmith, finished_run, tmp_path):
     def read_card(name):
         assert turnsmith("export", finished_run.path, "--out", tmp_path / name).exit_code == 0
         return (tmp_path / name / "README.md").read_text()
@@ -89,7 +89,7 @@ def test_the_card_names_the_software_that_trained_not_that_which_exports(turnsmi
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
-def test_every_file_that_is_exported_follows_the_umask(turnsmith, finished_run, tmp_path, umask, mode):
+def test_exported_files_follow_the_umask(turnsmith, finished_run, tmp_path, umask, mode):
     before = os.umask(umask)
     try:
         assert turnsmith("export", finished_run.path, "--out", tmp_path / "model").exit_code == 0
@@ -100,7 +100,7 @@ def test_every_file_that_is_exported_follows_the_umask(turnsmith, finished_run, 
     assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~umask
 
 
-def test_a_checkpoint_is_as_readable_as_the_files_beside_it(finished_run):
+def test_a_checkpoint_follows_the_umask(finished_run):
     files = finished_run.iteration("rft", 0).checkpoint.iterdir()
     assert len({file.stat().st_mode for file in files}) == 1
 
@@ -122,7 +122,7 @@ def test_an_exported_policy_has_the_chat_template_of_its_run(turnsmith, finished
     assert "template own.jinja, system_prompt system-message" in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_bfloat16_is_the_rounded_checkpoint(turnsmith, finished_run, tmp_path):
+def test_bfloat16_weights_are_the_rounded_checkpoint(turnsmith, finished_run, tmp_path):
     assert turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--dtype", "bfloat16").exit_code == 0
     assert read_json(tmp_path / "model" / "config.json")["dtype"] == "bfloat16"
     exact = load(finished_run.iteration("stage2", 4).checkpoint, dtype=torch.float32).state_dict()
@@ -130,7 +130,7 @@ def test_bfloat16_is_the_rounded_checkpoint(turnsmith, finished_run, tmp_path):
         assert torch.equal(tensor, exact[name].to(torch.bfloat16)), name
 
 
-def test_the_card_says_what_the_run_folder_says(turnsmith, finished_run, tmp_path):
+def test_the_card_repeats_the_figures_of_the_run_folder(turnsmith, finished_run, tmp_path):
     assert turnsmith("export", finished_run.path, "--out", tmp_path / "model").exit_code == 0
     card = ModelCard.load(tmp_path / "model" / "README.md")
     told = {(each.dataset_name, each.metric_type): each.metric_value for each in card.data.eval_results}
@@ -178,7 +178,7 @@ def remove_checkpoints(folder):
         (None, ["--checkpoint", "stage2@x"], ["'stage2@x'"]),
     ],
 )
-def test_what_cannot_be_exported_is_refused_in_a_sentence(turnsmith, finished_run, tmp_path, change, options, pieces):
+def test_a_missing_checkpoint_is_a_usage_error(turnsmith, finished_run, tmp_path, change, options, pieces):
     if change:
         change(finished_run)
     result = turnsmith("export", finished_run.path, "--out", tmp_path / "model", *options)
@@ -186,13 +186,13 @@ def test_what_cannot_be_exported_is_refused_in_a_sentence(turnsmith, finished_ru
     assert not (tmp_path / "model").exists()
 
 
-def test_a_run_that_trains_nothing_has_nothing_to_export(turnsmith, tmp_path):
+def test_a_run_without_training_cannot_be_exported(turnsmith, tmp_path):
     claim(RunFolder(tmp_path / "run"), {"eval_tasks": {"practice": {"practice_tasks": 1}}})
     result = turnsmith("export", tmp_path / "run", "--out", tmp_path / "model")
     assert result.exit_code == 2 and "RFT or RL" in result.stderr
 
 
-def test_nothing_is_written_over(turnsmith, finished_run, tmp_path):
+def test_an_existing_folder_is_not_overwritten(turnsmith, finished_run, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine").write_text("mine")
     result = turnsmith("export", finished_run.path, "--out", tmp_path / "model")

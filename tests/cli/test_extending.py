@@ -32,7 +32,7 @@ OWN = {
 SMALL = ("--stages.0.iterations", "1", "--agent.max_turns", "1", "--eval.num_runs", "1", "--eval.k", "1")
 
 
-def test_the_page_has_an_example_of_each_kind(tmp_path):
+def test_the_page_has_an_example_of_each_extension(tmp_path):
     kinds = ("algorithm", "tool", "scaffold", "engine", "trainer", "tracker", "sandbox", "set", "run")
     modules = {f"my_{kind}.py" for kind in kinds}
     templates = {f"my_prompts/{part}.jinja" for part in ("system", "issue", "demonstration")}
@@ -127,9 +127,7 @@ def test_a_wrong_choice_is_one_sentence_and_exit_code_2(
     assert not (working_directory / "run").exists()
 
 
-def test_a_reference_policy_that_nobody_computes_is_refused_before_the_run_begins(
-    turnsmith, config_file, working_directory
-):
+def test_grpo_with_beta_is_refused_before_the_run_begins(turnsmith, config_file, working_directory):
     grpo = ("--stages.0.algorithm", "grpo", "--stages.0.algorithm_options.beta", "0.04")
     result = turnsmith("rl", config_file, "--out", working_directory / "run", *grpo)
     assert result.exit_code == 2 and "algorithm_options.beta: " in result.stderr

@@ -81,7 +81,7 @@ def states(report):
     return [image["state"] for image in report["images"]]
 
 
-def test_images_are_looked_for_and_then_pulled(turnsmith, engine, registry, write_tasks, look):
+def test_images_are_found_and_pulled(turnsmith, engine, registry, write_tasks, look):
     registry.needs_token = True
     one, two = f"{registry.host}/set/one", f"{registry.host}/set/two:latest"
     path = write_tasks(one, two, one)
@@ -108,7 +108,7 @@ def find_here(engine, registry):
     return {name.removeprefix(f"{registry.host}/").partition(":")[0].partition("@")[0] for name in names}
 
 
-def test_what_is_missing_is_named_and_what_is_there_is_pulled(engine, registry, write_tasks, turnsmith):
+def test_missing_images_are_named_and_the_others_pulled(engine, registry, write_tasks, turnsmith):
     gone = f"{registry.host}/set/gone"
     path = write_tasks(gone, "localhost/turnsmith-nobody-built-this", f"{registry.host}/set/one")
     result = turnsmith("tasks", "images", path, "--pull", "--sandbox.container_engine", engine)
@@ -118,7 +118,7 @@ def test_what_is_missing_is_named_and_what_is_there_is_pulled(engine, registry, 
     assert find_here(engine, registry) == {"set/one"}
 
 
-def test_limit_and_task_choose(registry, write_tasks, look, turnsmith):
+def test_limit_and_task_select_images(registry, write_tasks, look, turnsmith):
     path = write_tasks(*(f"{registry.host}/set/{name}" for name in ("one", "two", "three")))
     assert len(look(path, "--limit", "2")[1]["images"]) == 2
     assert [image["name"] for image in look(path, "--task", "task-2")[1]["images"]] == [f"{registry.host}/set/three"]
@@ -136,7 +136,7 @@ def test_a_pull_survives_a_busy_registry_and_a_broken_connection(engine, registr
     assert registry.num_cuts == 0 and find_here(engine, registry) == {"set/one"}
 
 
-def test_an_image_that_cannot_be_pulled_is_one_sentence_and_the_others_are_kept(engine, registry, write_tasks, look):
+def test_an_image_that_fails_to_pull_is_named_and_the_others_stay(engine, registry, write_tasks, look):
     broken = json.loads(registry.manifests["set/two", "latest"][1])["layers"][1]["digest"]
     del registry.blobs[broken]
     path = write_tasks(*(f"{registry.host}/set/{name}" for name in ("one", "two", "three")))

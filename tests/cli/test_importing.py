@@ -46,7 +46,7 @@ def rows(tmp_path):
     return write_lines(tmp_path / "rows.jsonl", [good[0], no_image, good[1], no_test, good[2]])
 
 
-def test_an_import_of_nothing_but_refused_rows_is_no_success(turnsmith, tmp_path):
+def test_an_import_of_refused_rows_alone_fails(turnsmith, tmp_path):
     made_here = number(SWE_BENCH, 1)[0] | {"layers": ["layers/a"]}
     rows = write_lines(tmp_path / "rows.jsonl", [made_here])
     result = turnsmith("tasks", "import", "swe-bench", "--from", rows, "--out", tmp_path / "out")
@@ -54,7 +54,7 @@ def test_an_import_of_nothing_but_refused_rows_is_no_success(turnsmith, tmp_path
     assert "refused.jsonl" in result.stderr
 
 
-def test_what_cannot_be_a_task_goes_with_its_reason(turnsmith, rows, tmp_path):
+def test_refused_rows_are_written_with_a_reason(turnsmith, rows, tmp_path):
     result = turnsmith("tasks", "import", "swe-rebench", "--from", rows, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert result.stdout == f"imported 3 · refused 2 (1 no image, 1 empty FAIL_TO_PASS) in {tmp_path / 'out'}\n"
@@ -73,7 +73,7 @@ def test_progress_of_an_import_ends_at_its_total(turnsmith, rows, tmp_path, endi
     assert "importing swe-rebench: 5 of 5" in result.stderr
 
 
-def test_a_second_import_goes_on_where_the_first_stopped(turnsmith, rows, tmp_path):
+def test_a_second_import_continues_the_first(turnsmith, rows, tmp_path):
     out = tmp_path / "out"
     turnsmith("tasks", "import", "swe-rebench", "--from", rows, "--out", out, "--limit", 2)
     before = (out / "tasks.jsonl").read_bytes()
@@ -128,7 +128,7 @@ def test_a_datasets_folder_is_read(turnsmith, tmp_path):
     assert result.stdout.startswith("imported 4 · refused 0"), result.output
 
 
-def test_rows_of_another_set_are_told_from_their_columns(turnsmith, tmp_path):
+def test_rows_of_another_set_are_recognised_by_their_columns(turnsmith, tmp_path):
     file = tmp_path / "rows.parquet"
     parquet.write_table(pa.Table.from_pylist([SWE_REBENCH]), file)
     result = turnsmith("tasks", "import", "swe-gym", "--from", file, "--out", tmp_path / "out")
@@ -148,19 +148,19 @@ def test_rows_of_another_set_are_told_from_their_columns(turnsmith, tmp_path):
         ("rows.jsonl", b'{"a": 1}\n', "lack base_commit"),
     ],
 )
-def test_files_that_are_no_rows_are_one_sentence(turnsmith, tmp_path, name, content, complaint):
+def test_files_without_rows_are_usage_errors(turnsmith, tmp_path, name, content, complaint):
     (tmp_path / name).write_bytes(content)
     result = turnsmith("tasks", "import", "swe-bench", "--from", tmp_path / name, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert complaint in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_an_unknown_set_is_told_which_there_are(turnsmith, tmp_path):
+def test_an_unknown_set_lists_the_known_ones(turnsmith, tmp_path):
     result = turnsmith("tasks", "import", "swe", "--from", tmp_path, "--out", tmp_path / "out")
     assert result.exit_code == 2 and re.search(r"set 'swe': .*harbor, multi-swe, ", result.stderr)
 
 
-def test_raw_rows_given_to_another_command_are_told_what_imports_them(turnsmith, tmp_path):
+def test_raw_rows_given_to_another_command_name_the_import(turnsmith, tmp_path):
     lines = write_lines(tmp_path / "verified.jsonl", [SWE_BENCH])
     told = turnsmith("tasks", "stats", lines).stderr
     assert f"`turnsmith tasks import swe-bench --from {lines}" in told
@@ -168,7 +168,7 @@ def test_raw_rows_given_to_another_command_are_told_what_imports_them(turnsmith,
     assert "`turnsmith tasks import swe-rebench" in turnsmith("tasks", "stats", tmp_path / "rows.parquet").stderr
 
 
-def test_rows_leave_as_they_came_in(turnsmith, tmp_path):
+def test_rows_are_exported_as_they_were_imported(turnsmith, tmp_path):
     file = write_lines(tmp_path / "rows.jsonl", number(SWE_REBENCH, 3))
     turnsmith("tasks", "import", "swe-rebench", "--from", file, "--out", tmp_path / "in")
     result = turnsmith("tasks", "export", tmp_path / "in", "--as", "swe-rebench", "--out", tmp_path / "out")
@@ -184,7 +184,7 @@ def test_rows_leave_as_they_came_in(turnsmith, tmp_path):
 @pytest.mark.parametrize(
     ("name", "row"), [("harbor", HARBOR), ("swe-bench-v5", SWE_BENCH_V5 | {"dockerfile": "FROM a\n"})]
 )
-def test_folders_leave_as_they_came_in(turnsmith, tmp_path, name, row):
+def test_folders_are_exported_as_they_were_imported(turnsmith, tmp_path, name, row):
     find_set(name).folders.write(row, tmp_path / "given")
     before = read_tree(tmp_path / "given")
     imported = turnsmith("tasks", "import", name, "--from", tmp_path / "given", "--out", tmp_path / "in")
@@ -201,7 +201,7 @@ def read_tree(folder):
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_rows_of_pro_find_their_scripts_beside_them(turnsmith, tmp_path):
+def test_rows_of_swe_bench_pro_find_their_scripts(turnsmith, tmp_path):
     bare = {name: value for name, value in SWE_BENCH_PRO.items() if name not in ("run_script", "parser")}
     file = write_lines(tmp_path / "pro.jsonl", [bare, bare | {"instance_id": "instance_shop-x"}])
     scripts = tmp_path / "run_scripts" / bare["instance_id"]
@@ -212,7 +212,7 @@ def test_rows_of_pro_find_their_scripts_beside_them(turnsmith, tmp_path):
     assert result.stdout.startswith("imported 1 · refused 1 (1 no run script)"), result.output
 
 
-def test_a_refused_row_is_tried_again_and_stands_in_the_file_once(turnsmith, tmp_path):
+def test_a_refused_row_is_tried_again_and_listed_once(turnsmith, tmp_path):
     bare = {name: value for name, value in SWE_BENCH_PRO.items() if name not in ("run_script", "parser")}
     file = write_lines(tmp_path / "pro.jsonl", number(bare, 2))
     arguments = ["tasks", "import", "swe-bench-pro", "--from", file, "--out", tmp_path / "out"]
@@ -249,7 +249,7 @@ def test_the_hub_needs_its_extra(tmp_path):
     assert "`pip install 'turnsmith[hub]'`" in result.stderr
 
 
-def test_tasks_whose_logs_nobody_reads_here_are_counted(turnsmith, tmp_path):
+def test_tasks_without_a_log_parser_are_counted(turnsmith, tmp_path):
     java = MULTI_SWE | {"fix_patch": MULTI_SWE["fix_patch"].replace("cart.go", "cart.java")}
     file = write_lines(tmp_path / "rows.jsonl", number(java, 2))
     told = turnsmith("tasks", "import", "multi-swe", "--from", file, "--out", tmp_path / "out").stdout
@@ -272,7 +272,7 @@ def test_a_row_that_cannot_be_graded_is_imported_and_reported(turnsmith, tmp_pat
     assert "expects '[100%]'" in as_json["set_aside"]["shop-tools__shop-18"]
 
 
-def test_halves_of_characters_are_mended_where_they_come_in_and_reported_once(turnsmith, tmp_path):
+def test_lone_surrogates_are_replaced_on_import_and_reported_once(turnsmith, tmp_path):
     row = SWE_BENCH | {"problem_statement": "It prints \ud83d\ude00, then \ud800.", "hints_text": "\udc00"}
     file = write_lines(tmp_path / "rows.jsonl", [row])
     told = turnsmith("tasks", "import", "swe-bench", "--from", file, "--out", tmp_path / "out").stdout
@@ -325,7 +325,7 @@ class SmallHub(BaseHTTPRequestHandler):
 
 
 @pytest.mark.slow
-def test_a_data_set_of_the_hub_comes_in_by_name(tmp_path):
+def test_a_data_set_of_the_hub_is_imported_by_name(tmp_path):
     pytest.importorskip("huggingface_hub")
     table = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_pylist(number(SWE_GYM, 3)), table)

@@ -18,7 +18,7 @@ from turnsmith.config.extras import EXTRAS
 from turnsmith.engines.torch.compiled import HAS_OPENMP
 
 
-def test_memory_is_what_the_kernel_says_is_available(tmp_path):
+def test_memory_is_the_available_memory_of_the_kernel(tmp_path):
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 9999999 kB\nMemAvailable:    1048576 kB\n")
     finding = examine_memory(meminfo)
@@ -36,13 +36,13 @@ def test_memory_is_what_the_kernel_says_is_available(tmp_path):
         ("no-such-package", "metrics in MLflow; no no-such-package"),
     ],
 )
-def test_the_packages_of_an_extra_must_be_there_in_versions_that_it_admits(wanted, detail):
+def test_packages_of_an_extra_must_have_admitted_versions(wanted, detail):
     finding = examine_extra("mlflow", [Requirement(wanted), Requirement("numpy")])
     assert (finding.ok, finding.detail) == (wanted == "pytest>=1", detail)
     assert finding.remedy == ("" if finding.ok else "pip install 'turnsmith[mlflow]'")
 
 
-def test_each_package_that_only_an_extra_brings_is_looked_for_once():
+def test_each_package_of_an_extra_is_checked_once():
     required = {name: {requirement.name for requirement in find_requirements(name)} for name in EXTRAS}
     assert required["train"] == {"torch", "transformers", "tokenizers", "numba", "httpx2", "matplotlib"}
     assert required["hub"] - required["data"] == {"huggingface-hub"}
@@ -61,7 +61,7 @@ def test_decoding_is_compiled_only_with_openmp():
     assert (finding.ok, finding.remedy) == (False, "apt-get install libgomp1")
 
 
-def test_disk_is_measured_where_runs_go(tmp_path):
+def test_disk_space_is_measured_in_the_folder_of_runs(tmp_path):
     assert examine_disk(tmp_path).detail.endswith("GB free") or examine_disk(tmp_path).remedy
 
 
@@ -69,13 +69,13 @@ def answering(text):
     return [sys.executable, "-c", f"print({text!r})"]
 
 
-def test_cards_are_named_with_their_memory():
+def test_accelerators_are_named_with_their_memory():
     answer = {"build": "2.13.0+cu130", "devices": [["NVIDIA H200", 150 * 2**30], ["NVIDIA H200", 150 * 2**30]]}
     finding = examine_accelerators(command=answering(json.dumps(answer)))
     assert (finding.ok, finding.detail) == (True, "NVIDIA H200, 150 GB; NVIDIA H200, 150 GB (torch 2.13.0+cu130)")
 
 
-def test_no_accelerator_is_well_and_one_that_torch_cannot_use_is_not(tmp_path):
+def test_an_accelerator_that_torch_cannot_use_is_a_fault_and_none_is_not(tmp_path):
     command = answering(json.dumps({"build": "2.13.0+cpu", "devices": []}))
     assert examine_accelerators(tmp_path, command).ok
     (tmp_path / "nvidia0").touch()
@@ -90,14 +90,14 @@ def test_no_accelerator_is_well_and_one_that_torch_cannot_use_is_not(tmp_path):
         ("import os; os.abort()", "torch cannot be imported: exit code -6"),
     ],
 )
-def test_a_torch_that_is_missing_or_crashes_is_a_finding(program, detail):
+def test_a_missing_or_crashing_torch_is_a_fault(program, detail):
     finding = examine_accelerators(command=[sys.executable, "-c", program])
     assert (finding.ok, finding.detail) == (False, detail)
     assert "turnsmith[train]" in finding.remedy
 
 
 @pytest.mark.slow
-def test_the_torch_of_this_machine_answers():
+def test_the_installed_torch_is_described():
     import torch
 
     assert f"torch {torch.__version__}" in examine_accelerators().detail

@@ -23,7 +23,7 @@ def checkout(tmp_path):
 
 
 @pytest.mark.slow
-def test_tasks_of_packages_are_made_and_their_survival_is_counted(turnsmith, checkout, tmp_path):
+def test_package_tasks_are_made_and_kept_bugs_are_counted(turnsmith, checkout, tmp_path):
     out = tmp_path / "out"
     (tmp_path / "packages.txt").write_text(f"# one\n{checkout}\n{tmp_path}/nowhere\n")
     make = ("tasks", "make", "--packages", tmp_path / "packages.txt", "--num", "3", "--workers", "2", "--out", out)
@@ -38,7 +38,7 @@ def test_tasks_of_packages_are_made_and_their_survival_is_counted(turnsmith, che
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("obeys_ctrl_c")
-def test_ctrl_c_says_that_the_same_command_goes_on(checkout, tmp_path):
+def test_ctrl_c_announces_that_the_same_command_continues(checkout, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "turnsmith", "tasks", "make", "--package", checkout, "--num", "99", "--out", out]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
@@ -57,12 +57,12 @@ def test_ctrl_c_says_that_the_same_command_goes_on(checkout, tmp_path):
         (["--practice", "2"], "--package name==version or --practice N"),
     ],
 )
-def test_options_that_do_not_go_together_are_named(turnsmith, tmp_path, arguments, complaint):
+def test_contradicting_options_are_named(turnsmith, tmp_path, arguments, complaint):
     result = turnsmith("tasks", "make", "--package", "a==1", *arguments, "--out", tmp_path / "out")
     assert result.exit_code == 2 and complaint in result.stderr and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("option", [("--workers", "2"), ("--issues-from", "http://127.0.0.1:9")])
-def test_an_option_for_packages_that_would_be_ignored_is_refused(turnsmith, tmp_path, option):
+def test_an_ignored_package_option_is_refused(turnsmith, tmp_path, option):
     result = turnsmith("tasks", "make", "--practice", "2", *option, "--out", tmp_path / "out")
     assert result.exit_code == 2 and option[0] in result.stderr and "--package" in result.stderr

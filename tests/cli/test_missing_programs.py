@@ -41,7 +41,7 @@ def places(tmp_path, config_file, model_directory, task_folder, monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_git_a_command_ends_in_one_sentence_and_leaves_nothing(turnsmith, places, monkeypatch, command):
+def test_missing_git_is_a_usage_error_and_nothing_is_written(turnsmith, places, monkeypatch, command):
     monkeypatch.setenv("PATH", str(places["folder"]))
     result = turnsmith(*COMMANDS[command].format(**places).split())
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
@@ -51,7 +51,7 @@ def test_without_git_a_command_ends_in_one_sentence_and_leaves_nothing(turnsmith
 
 @pytest.mark.parametrize("package", ["torch", "transformers", "matplotlib"])
 @pytest.mark.parametrize("command", ["run", "rft", "rl"])
-def test_without_what_an_extra_brings_no_run_folder_is_made(turnsmith, places, monkeypatch, command, package):
+def test_a_missing_extra_leaves_no_run_folder(turnsmith, places, monkeypatch, command, package):
     monkeypatch.setitem(sys.modules, package, None)
     result = turnsmith(*COMMANDS[command].format(**places).split())
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output

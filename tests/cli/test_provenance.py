@@ -47,13 +47,13 @@ def change(journal, old, new, at):
     arrays_file(journal).write_bytes(data)
 
 
-def test_a_run_that_is_whole_is_proven(folder):
+def test_an_unchanged_run_is_proven(folder):
     assert call(folder).stdout.split() == "proven 6 trajectories, 12 turns, 24 sampled tokens".split()
     told = json.loads(call(folder, "--json").stdout)
     assert told["sampled_tokens"] == 24 and told["broken"] is None
 
 
-def test_one_number_that_differs_in_a_journal_is_the_broken_link(folder):
+def test_one_changed_number_in_a_journal_breaks_its_link(folder):
     """The log-prob of the last token of the second trajectory, by one ulp."""
     journal, logprob = folder.iteration("stage1", 0).trajectories, np.float32(-0.25)
     change(journal, logprob.tobytes(), np.nextafter(logprob, np.float32(0)).tobytes(), at=3)
@@ -66,7 +66,7 @@ def test_one_number_that_differs_in_a_journal_is_the_broken_link(folder):
     assert "engine → journal: stage1-0000/a/1, turn 2: tokens 5 to 7: log-probs are not those of the engine" in shown
 
 
-def test_what_makes_samples_or_batches_wrongly_is_named(folder, monkeypatch):
+def test_wrong_samples_or_batches_name_the_broken_link(folder, monkeypatch):
     def shifted(trajectory, advantage):
         return to_sample(trajectory.grow(logprobs=trajectory.logprobs - np.float32(0.1)), advantage)
 
@@ -83,7 +83,7 @@ def test_what_makes_samples_or_batches_wrongly_is_named(folder, monkeypatch):
     assert (told["link"], told["trajectory_id"]) == ("sample → micro-batch", "rft/a/0")
 
 
-def test_what_cannot_be_proven_is_counted_and_breaks_nothing(folder):
+def test_unproven_trajectories_are_counted_without_a_broken_link(folder):
     journal = folder.iteration("stage1", 1).trajectories
     append_trajectory(journal, make_trajectory("stage1-0001/a/0"))
     append_trajectory(journal, make_trajectory("stage1-0001/a/1", Outcome.ENGINE_FAILED))

@@ -43,7 +43,7 @@ def server(monkeypatch):
         thread.join()
 
 
-def test_what_the_set_has_not_scored_is_asked_once_and_filtered_by(turnsmith, tmp_path, server, monkeypatch):
+def test_missing_scores_are_requested_once_and_filter_tasks(turnsmith, tmp_path, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sesame")
     rows = [make_rebench_row("scored"), make_rebench_row("new", scores=(-1, -1, -1)), make_rebench_row("bare", meta={})]
     file = write_rows(tmp_path / "in" / "tasks.jsonl", rows)
@@ -73,7 +73,7 @@ def test_an_answer_without_scores_stays_unknown(turnsmith, tmp_path, server):
     assert json.loads(funnel)["stages"][0]["unknown"] == 1
 
 
-def test_a_server_that_refuses_or_never_answers_is_said_in_a_sentence(turnsmith, tmp_path, server):
+def test_a_refusing_or_silent_server_is_one_message(turnsmith, tmp_path, server):
     server.answers = [(401, "")]
     file = write_rows(tmp_path / "tasks.jsonl", [make_rebench_row(meta={})])
     result = turnsmith("tasks", "score", file, "--endpoint", server.url, "--model", "judge")
@@ -86,7 +86,7 @@ def test_a_server_that_refuses_or_never_answers_is_said_in_a_sentence(turnsmith,
 
 
 @pytest.mark.parametrize("text", ["$nothing", "$patch alone", "$issue and $7", "$issue $other"])
-def test_a_prompt_that_cannot_be_filled_is_refused(tmp_path, text):
+def test_a_prompt_with_unknown_names_is_refused(tmp_path, text):
     (tmp_path / "p.txt").write_text(text)
     with pytest.raises(UsageError, match=r"p\.txt"):
         read_prompt(tmp_path / "p.txt", [*PLACEHOLDERS], "issue")
@@ -96,11 +96,11 @@ def test_a_prompt_that_cannot_be_filled_is_refused(tmp_path, text):
 @pytest.mark.parametrize(
     "answer", ["", "{}", "{]}", '{"difficulty_score": true, "issue_text_score": 0, "test_score": 0}']
 )
-def test_scores_that_are_none(answer):
+def test_answers_with_unusable_scores_are_ignored(answer):
     assert read_scores_in(answer) == {}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"choices": []}', b'{"choices": [{"message": {"content": 3}}]}'])
-def test_a_completion_that_is_none(body):
+def test_unusable_completions_are_errors(body):
     with pytest.raises(ValueError):
         read_answer(body)

@@ -65,7 +65,7 @@ def files_of(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_patch_that_passes_is_left_and_the_checkout_is_as_it_was(solve, checkout, tmp_path, turnsmith):
+def test_a_passing_patch_is_written_and_the_checkout_is_unchanged(solve, checkout, tmp_path, turnsmith):
     before = files_of(checkout)
     result = solve([[FIX]], "--tests", PYTEST)
     assert result.exit_code == 0, result.output
@@ -79,7 +79,7 @@ def test_a_patch_that_passes_is_left_and_the_checkout_is_as_it_was(solve, checko
     assert ISSUE in turnsmith("show", tmp_path / "run", "--trajectory", "solve/calc/0").stdout
 
 
-def test_without_tests_it_says_that_nothing_was_verified_and_how_to_apply_the_patch(solve, checkout):
+def test_without_tests_nothing_is_verified_and_the_apply_command_is_printed(solve, checkout):
     result = solve([[FIX]])
     assert result.exit_code == 0, result.output
     assert re.search(r"submitted; .*verified", result.stdout)
@@ -88,7 +88,7 @@ def test_without_tests_it_says_that_nothing_was_verified_and_how_to_apply_the_pa
     assert (checkout / "calc.py").read_text() == "def total(values):\n    return sum(values)\n"
 
 
-def test_an_environment_needs_the_package_that_builds_it(turnsmith, checkout, model_directory, tmp_path, monkeypatch):
+def test_an_environment_needs_uv(turnsmith, checkout, model_directory, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "uv", None)
     result = turnsmith("solve", checkout, "--issue", ISSUE, "--out", tmp_path / "run", "--model.path", model_directory)
     assert result.exit_code == 2
@@ -96,7 +96,7 @@ def test_an_environment_needs_the_package_that_builds_it(turnsmith, checkout, mo
     assert not (tmp_path / "run").exists()
 
 
-def test_a_server_that_wants_money_on_the_way_leaves_what_was_done(turnsmith, checkout, tmp_path):
+def test_a_server_without_credit_keeps_the_finished_turns(turnsmith, checkout, tmp_path):
     chat_server = pytest.importorskip("support.engines.chat_server", reason="turnsmith[endpoint] is not installed")
     script = chat_server.play([chat_server.say(FIX), chat_server.say("submit")])
     with chat_server.serving(script, faults=chat_server.in_turn(["", "", "402"])) as server:
@@ -109,7 +109,7 @@ def test_a_server_that_wants_money_on_the_way_leaves_what_was_done(turnsmith, ch
     assert result.exit_code == 0 and "not submitted (stopped: " in result.stdout
 
 
-def test_an_attempt_whose_budget_is_spent_says_so(turnsmith, checkout, tmp_path):
+def test_an_attempt_reports_a_spent_budget(turnsmith, checkout, tmp_path):
     chat_server = pytest.importorskip("support.engines.chat_server", reason="turnsmith[endpoint] is not installed")
     with chat_server.serving(chat_server.play([chat_server.say(FIX)])) as server:
         keys = {"kind": "openai", "openai.address": server.address, "openai.model": chat_server.MODEL}
@@ -127,12 +127,12 @@ def test_an_attempt_whose_budget_is_spent_says_so(turnsmith, checkout, tmp_path)
 @pytest.mark.parametrize(
     ("commands", "piece"), [([BREAK], "no attempt passes the given tests"), ([], "no patch      nothing was changed")]
 )
-def test_what_does_not_pass_is_exit_code_1(solve, commands, piece):
+def test_a_failing_patch_has_exit_code_1(solve, commands, piece):
     result = solve([commands], "--tests", PYTEST)
     assert result.exit_code == 1 and piece in result.stdout, result.output
 
 
-def test_of_several_attempts_the_one_that_passes_is_kept(solve, tmp_path):
+def test_the_passing_attempt_is_kept(solve, tmp_path):
     result = solve([[], [BREAK], [FIX]], "-n", 3, "--tests", PYTEST, "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -140,7 +140,7 @@ def test_of_several_attempts_the_one_that_passes_is_kept(solve, tmp_path):
     assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()
 
 
-def test_without_tests_the_smallest_patch_that_was_submitted_is_kept(solve):
+def test_without_tests_the_smallest_submitted_patch_is_kept(solve):
     wordy = f"{FIX}; echo '# a remark' >> calc.py"
     result = solve([[wordy], [FIX], ["true > new.py", *["ls"] * 9]], "-n", 3, "--agent.max_turns", 3, "--json")
     told = json.loads(result.stdout)
@@ -148,7 +148,7 @@ def test_without_tests_the_smallest_patch_that_was_submitted_is_kept(solve):
     assert told["kept"] == "solve/calc/1" and result.exit_code == 0
 
 
-def test_changes_that_are_not_committed_are_seen_and_are_not_in_the_patch(solve, checkout, tmp_path):
+def test_uncommitted_changes_are_in_the_copy_and_not_in_the_patch(solve, checkout, tmp_path):
     (checkout / "calc.py").write_text("# mine\ndef total(values):\n    return sum(values) - 1\n")
     (checkout / "more.py").write_text("staged = 1\n")
     git(checkout, "add", "more.py")
@@ -164,7 +164,7 @@ def test_changes_that_are_not_committed_are_seen_and_are_not_in_the_patch(solve,
     )
 
 
-def test_what_git_does_not_track_is_not_seen(solve, checkout, tmp_path):
+def test_untracked_files_are_not_copied(solve, checkout, tmp_path):
     """The agent sees no untracked files, no targets of links, and no settings of the repository."""
     (checkout / ".gitignore").write_text(".env\n")
     for name in (".env", "notes.txt"):
@@ -186,13 +186,13 @@ def test_what_git_does_not_track_is_not_seen(solve, checkout, tmp_path):
     ]
 
 
-def test_nothing_reaches_the_network(solve, tmp_path):
+def test_the_agent_has_no_network(solve, tmp_path):
     probe = "python -c \"import socket; socket.create_connection(('1.1.1.1', 53), 2)\""
     solve([[probe]])
     assert trajectories(tmp_path)[0].turns[0].exit_code != 0
 
 
-def test_a_patch_is_not_applied_over_what_has_changed_since(solve, checkout, monkeypatch):
+def test_a_patch_is_not_applied_to_a_changed_checkout(solve, checkout, monkeypatch):
     from turnsmith.recipes.solve import solve as solving
 
     play = solving.make_attempts
@@ -207,14 +207,14 @@ def test_a_patch_is_not_applied_over_what_has_changed_since(solve, checkout, mon
     assert "return 0" in (checkout / "calc.py").read_text()
 
 
-def test_a_new_file_does_not_replace_one_that_was_not_seen(solve, checkout):
+def test_a_new_file_does_not_replace_an_untracked_one(solve, checkout):
     (checkout / "notes.txt").write_text("mine")
     result = solve([["echo theirs > notes.txt"]], "--apply")
     assert result.exit_code == 2 and "notes.txt" in result.stderr
     assert (checkout / "notes.txt").read_text() == "mine"
 
 
-def test_what_does_not_pass_is_not_applied(solve, checkout):
+def test_a_failing_patch_is_not_applied(solve, checkout):
     before = files_of(checkout)
     result = solve([[BREAK]], "--apply", "--tests", PYTEST)
     assert result.exit_code == 1 and "not applied" in result.stderr
@@ -229,30 +229,30 @@ def test_what_does_not_pass_is_not_applied(solve, checkout):
         "printf 'import os\\nos._exit(0)\\n' > calc.py",
     ],
 )
-def test_a_patch_that_bends_the_tests_does_not_pass(solve, cheat):
+def test_a_patch_that_changes_tests_does_not_pass(solve, cheat):
     result = solve([[cheat]], "--tests", PYTEST)
     assert result.exit_code == 1 and "not passed" in result.stdout, result.output
 
 
-def test_what_was_left_out_of_the_tests_is_named_and_stays_in_the_patch(solve, tmp_path):
+def test_files_left_out_of_the_tests_are_named_and_stay_in_the_patch(solve, tmp_path):
     result = solve([[f"{FIX}; echo '# more' >> tests/test_calc.py"]], "--tests", PYTEST)
     assert result.exit_code == 0, result.output
     assert "test-surface: tests/test_calc.py" in result.stdout
     assert "# more" in (tmp_path / "run" / "solution.patch").read_text()
 
 
-def test_a_command_that_is_not_pytest_counts_by_its_exit_code(solve):
+def test_another_command_than_pytest_is_judged_by_its_exit_code(solve):
     command = "python -c 'import calc; assert calc.total([1, 2]) == 3; print(\"fine\")'"
     result = solve([[FIX]], "--tests", command)
     assert result.exit_code == 0 and "exit code" in result.stdout and "fine" in result.stdout, result.output
 
 
-def test_tests_that_pass_before_say_so(solve):
+def test_tests_that_pass_before_the_patch_are_reported(solve):
     result = solve([[FIX]], "--tests", "true")
     assert result.exit_code == 0 and PASSES_BEFORE in result.stderr
 
 
-def test_what_an_agent_writes_cannot_command_the_terminal(solve):
+def test_turns_are_printed_without_control_sequences(solve):
     result = solve([[f"echo '{HOSTILE}'", FIX]])
     assert "\x1b[2J" not in result.output and "\x07" not in result.output and "\u202e" not in result.output
     assert "[bold red]not markup[/] :boom:" in result.stderr
@@ -281,14 +281,14 @@ def with_conflict(checkout):
         (["--agent.max_turn", "3"], ISSUE, None, "did you mean 'max_turns'"),
     ],
 )
-def test_bad_input_is_a_sentence(solve, checkout, options, issue, change, piece):
+def test_bad_input_is_a_usage_error(solve, checkout, options, issue, change, piece):
     if change:
         change(checkout)
     result = solve([[FIX]], *options, issue=issue)
     assert result.exit_code == 2 and piece in result.stderr, result.output
 
 
-def test_a_folder_without_git_a_tree_without_files_and_a_policy_without_a_name(turnsmith, checkout, tmp_path):
+def test_a_folder_without_git_files_or_policy_is_refused(turnsmith, checkout, tmp_path):
     (tmp_path / "plain").mkdir()
     git(tmp_path, "init", "--quiet", "bare")
     model = ("--model.path", "tiny", "--out", tmp_path / "run")
@@ -305,7 +305,7 @@ def test_a_folder_without_git_a_tree_without_files_and_a_policy_without_a_name(t
     assert not (tmp_path / "run").exists()
 
 
-def test_a_solved_issue_does_not_go_on(solve, turnsmith, tmp_path):
+def test_a_solved_issue_cannot_be_resumed(solve, turnsmith, tmp_path):
     solve([[FIX]])
     result = turnsmith("resume", tmp_path / "run")
     assert result.exit_code == 2 and "turnsmith solve" in result.stderr
@@ -314,7 +314,7 @@ def test_a_solved_issue_does_not_go_on(solve, turnsmith, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("obeys_ctrl_c")
-def test_ctrl_c_keeps_what_was_found(checkout, model_directory, tmp_path):
+def test_ctrl_c_keeps_the_patch_so_far(checkout, model_directory, tmp_path):
     sleep = f"sleep {6_000_000 + os.getpid()}"
     (tmp_path / "sleepy.py").write_text(
         f"from support.engines import scripted_agents\n\nscripted_agents.COMMANDS = [[{FIX!r}, {sleep!r}]]\n"

@@ -51,7 +51,7 @@ def solve(turnsmith, planted, tmp_path):
         yield lambda *options: turnsmith("solve", checkout, *issue, *policy, *options)
 
 
-def test_a_planted_bug_is_repaired_and_the_patch_passes(solve, planted):
+def test_a_planted_bug_is_repaired_with_tests(solve, planted):
     _, task = planted
     tests = " ".join(sorted({test.partition("::")[0] for test in task.FAIL_TO_PASS}))
     result = solve("--tests", f"python -m pytest -q {tests}", "-n", 2)
@@ -60,7 +60,7 @@ def test_a_planted_bug_is_repaired_and_the_patch_passes(solve, planted):
     assert told["verified"] and told["patch"] and "tests pass on the checkout" not in result.stderr
 
 
-def test_without_tests_it_still_leaves_a_patch_and_says_what_it_did(solve):
+def test_a_planted_bug_is_repaired_without_tests(solve):
     result = solve("--no-environment")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)

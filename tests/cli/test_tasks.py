@@ -27,7 +27,7 @@ def test_practice_tasks_are_made_checked_and_counted(turnsmith, tmp_path):
     ] * 2
 
 
-def test_the_numbers_of_a_task_set(turnsmith, task_folder):
+def test_stats_of_a_task_set(turnsmith, task_folder):
     numbers = json.loads(turnsmith("tasks", "stats", task_folder, "--json").stdout)
     tasks = load_tasks(task_folder)
     assert numbers["num_tasks"] == len(tasks) == 2
@@ -46,7 +46,7 @@ def test_lines_are_counted_in_patches_that_the_grader_refuses(task_folder):
 
 
 @pytest.mark.parametrize("by", ["--limit", "--task"])
-def test_commands_that_play_take_some_of_the_tasks(turnsmith, task_folder, tmp_path, by):
+def test_commands_with_sandboxes_take_a_selection_of_tasks(turnsmith, task_folder, tmp_path, by):
     shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
     first, second = load_tasks(tmp_path / "tasks")
     chosen, wanted = ((by, 1), first) if by == "--limit" else ((by, second.instance_id), second)
@@ -56,20 +56,20 @@ def test_commands_that_play_take_some_of_the_tasks(turnsmith, task_folder, tmp_p
 
 
 @pytest.mark.parametrize("command", ["check", "qualify"])
-def test_a_task_that_is_not_there_is_one_sentence(turnsmith, task_folder, command):
+def test_a_missing_task_is_a_usage_error(turnsmith, task_folder, command):
     result = turnsmith("tasks", command, task_folder, "--task", "nobody")
     assert result.exit_code == 2
     assert re.search(rf"{task_folder} .*'nobody'.* e\.g\. ", result.stderr)
 
 
-def test_an_evaluation_takes_some_of_the_tasks(turnsmith, config_file):
+def test_an_evaluation_takes_a_selection_of_tasks(turnsmith, config_file):
     planned = json.loads(turnsmith("eval", config_file, "--limit", 1, "--dry-run").stdout)
     assert planned["eval_tasks"]["practice"]["limit"] == 1
     result = turnsmith("eval", config_file, "--task", "nobody", "--dry-run")
     assert result.exit_code == 2 and "task 'nobody'" in result.stderr
 
 
-def test_one_task_is_one_task(turnsmith, task_folder, tmp_path):
+def test_one_task_is_written_in_the_singular(turnsmith, task_folder, tmp_path):
     shutil.copytree(task_folder, tmp_path / "one", symlinks=True)
     save_tasks(tmp_path / "one", load_tasks(task_folder)[:1])
     assert turnsmith("tasks", "stats", tmp_path / "one").stdout.startswith("1 task in ")
@@ -92,21 +92,21 @@ def test_numbers_out_of_range_are_refused(turnsmith, tmp_path, arguments):
     assert arguments[-2] in result.stderr
 
 
-def test_a_number_of_tasks_that_would_be_ignored_is_refused(turnsmith, tmp_path):
+def test_an_ignored_number_of_tasks_is_refused(turnsmith, tmp_path):
     result = turnsmith("tasks", "make", "--practice", "3", "--num", "5", "--out", tmp_path / "tasks")
     assert result.exit_code == 2
     assert "--num" in result.stderr and "--package" in result.stderr and not (tmp_path / "tasks").exists()
 
 
 @pytest.mark.parametrize("option", [("--split", "heldout"), ("--split", "train"), ("--difficulty", "0")])
-def test_an_option_for_practice_that_would_be_ignored_is_refused(turnsmith, tmp_path, option):
+def test_an_ignored_practice_option_is_refused(turnsmith, tmp_path, option):
     result = turnsmith("tasks", "make", "--package", "toolz==1.0.0", *option, "--out", tmp_path / "tasks")
     assert result.exit_code == 2
     assert option[0] in result.stderr and "--practice" in result.stderr and not (tmp_path / "tasks").exists()
 
 
 @pytest.mark.slow
-def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmith, tmp_path):
+def test_tasks_are_qualified_once_and_the_table_shows_the_verdicts(turnsmith, tmp_path):
     out = tmp_path / "tasks"
     assert turnsmith("tasks", "make", "--practice", "2", "--difficulty", "0", "--out", out).exit_code == 0
     first, broken = load_tasks(out)
@@ -138,7 +138,7 @@ def test_the_table_names_tasks_whose_audit_cannot_decide_or_is_not_known(capsys)
     assert re.search(r"1 of 3 tasks, 1 .*not known", out)
 
 
-def test_where_no_task_is_fit_qualify_fails_and_says_why(turnsmith, task_folder, tmp_path):
+def test_qualify_fails_with_a_reason_if_no_task_is_fit(turnsmith, task_folder, tmp_path):
     [task, *_] = load_tasks(task_folder)
     shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
     never = task.model_copy(update={"FAIL_TO_PASS": task.PASS_TO_PASS[:1], "PASS_TO_PASS": task.PASS_TO_PASS[1:]})
@@ -148,14 +148,14 @@ def test_where_no_task_is_fit_qualify_fails_and_says_why(turnsmith, task_folder,
     assert f"{task.instance_id}: no-op passes, " in (result.stderr)
 
 
-def test_nothing_to_qualify_is_said(turnsmith, tmp_path):
+def test_qualify_of_an_empty_file_is_a_usage_error(turnsmith, tmp_path):
     result = turnsmith("tasks", "qualify", tmp_path / "nowhere")
     assert result.exit_code == 2 and str(tmp_path / "nowhere") in result.stderr
     assert turnsmith("tasks", "qualify", tmp_path, "--repeats", "1").exit_code == 2
 
 
 @pytest.mark.parametrize("folder", ["/nowhere/at/all", "here"])
-def test_what_is_to_be_hidden_must_be_there(turnsmith, task_folder, tmp_path, monkeypatch, folder):
+def test_a_hidden_folder_must_exist(turnsmith, task_folder, tmp_path, monkeypatch, folder):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
     result = turnsmith("tasks", "qualify", task_folder, "--hide", folder)
@@ -201,7 +201,7 @@ def test_tasks_of_an_image_are_examined_in_it(turnsmith, tmp_path):
     assert record["detail"].startswith("git ")
 
 
-def test_training_on_tasks_that_nobody_qualified_is_refused(turnsmith, config_file, tmp_path):
+def test_training_on_unqualified_tasks_is_refused(turnsmith, config_file, tmp_path):
     result = turnsmith("run", config_file, "--require_qualified", "true", "--out", tmp_path / "run")
     assert result.exit_code == 2
     assert "2 of 2 tasks" in result.stderr and "turnsmith tasks qualify" in result.stderr

@@ -36,12 +36,12 @@ def run(stream, *arguments):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_command_whose_reader_has_gone_ends_without_a_word(run_folder, command):
+def test_a_closed_pipe_ends_a_command_silently(run_folder, command):
     result = run("stdout", *(each.format(run=run_folder.path) for each in command))
     assert (result.returncode, result.stderr) == (128 + signal.SIGPIPE, b"")
 
 
-def test_more_than_a_pipe_holds_ends_without_a_word(run_folder):
+def test_a_pipe_closed_during_long_output_ends_a_command_silently(run_folder):
     journal = run_folder.eval_trajectories("base", "practice")
     for number in range(2, 40):
         name = f"eval-base/practice-1.swap.1f3a9c04/{number}"
@@ -54,11 +54,11 @@ def test_more_than_a_pipe_holds_ends_without_a_word(run_folder):
     assert process.returncode == 128 + signal.SIGPIPE
 
 
-def test_a_fault_keeps_its_exit_code_where_nobody_reads_the_output(tmp_path):
+def test_an_error_keeps_its_exit_code_if_the_pipe_is_closed(tmp_path):
     result = run("stdout", "show", str(tmp_path / "nowhere"))
     assert result.returncode == 2 and result.stderr.startswith(b"error: ")
 
 
-def test_a_fault_that_nobody_reads_ends_without_a_word(tmp_path):
+def test_an_error_with_a_closed_pipe_ends_silently(tmp_path):
     result = run("stderr", "show", str(tmp_path / "nowhere"))
     assert (result.returncode, result.stdout) == (128 + signal.SIGPIPE, b"")

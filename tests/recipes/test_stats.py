@@ -77,26 +77,26 @@ def test_the_p_value_is_the_share_of_sign_patterns_that_go_as_far():
     assert PairedRates([0.0] * 7, [1.0] * 6 + [0.0], "abcdefg").p_value == approx(4 / 2**7)
 
 
-def test_tasks_of_one_cluster_are_one_witness():
+def test_tasks_of_one_cluster_flip_together():
     before, after = [0.0] * 12, [1.0] * 12
     assert PairedRates(before, after, "abcdefghijkl").p_value == approx(2 / 2**12)
     assert PairedRates(before, after, "aabbccddeeff").p_value == approx(2 / 2**6)
 
 
-def test_where_clusters_are_too_few_for_any_test_each_task_is_a_witness():
+def test_with_too_few_clusters_tasks_flip_one_by_one():
     pairs = PairedRates([0.0] * 12, [1.0] * 12, "aaaaaabbbbbb")
     assert (pairs.flipped_by, pairs.p_value) == ("task", approx(2 / 2**12))
     assert PairedRates([0.0] * 12, [1.0] * 12, "abcdefabcdef").flipped_by == "repository"
 
 
-def test_equal_checkpoints_are_noise_and_a_small_shift_of_every_task_is_not():
+def test_a_small_shift_of_every_task_is_significant_and_no_shift_is_not():
     before, clusters = [0.0, 0.3, 0.6, 0.9] * 10, [str(task) for task in range(40)]
     assert PairedRates(before, before, clusters).p_value == 1.0
     assert PairedRates(before, [rate + 0.05 for rate in before], clusters).p_value == approx(2e-5)
     assert PairedRates([0.0, 1.0] * 20, [1.0, 0.0] * 20, clusters).p_value > 0.5
 
 
-def test_the_tests_agree_with_others_on_a_fixed_table():
+def test_the_statistics_of_a_fixed_table_are_those_of_other_programs():
     """Both tests see only signs of single attempts: 9 of 30 tasks are gained and 2 lost."""
     before, after = [0.0] * 9 + [1.0] * 2 + [1.0] * 19, [1.0] * 9 + [0.0] * 2 + [1.0] * 19
     pairs = PairedRates(before, after, ["one"] * 30)
@@ -107,20 +107,20 @@ def test_the_tests_agree_with_others_on_a_fixed_table():
     assert pairs.p_value == approx(ranks.pvalue, abs=0.05)
 
 
-def test_the_interval_of_single_witnesses_is_that_of_the_paired_t_test():
+def test_the_interval_over_single_tasks_is_that_of_the_paired_t_test():
     before, after = [0.0, 0.2, 0.4, 0.9, 0.1, 0.3], [0.3, 0.2, 0.5, 0.9, 0.5, 0.2]
     expected = ttest_1samp(np.subtract(after, before), 0.0).confidence_interval(0.95)
     assert PairedRates(before, after, "abcdef").interval == approx((expected.low, expected.high))
     assert PairedRates(before, [rate + 0.1 for rate in before], "abcdef").interval is None
 
 
-def test_mcnemar_is_for_single_attempts():
+def test_mcnemar_needs_one_attempt_per_task():
     assert PairedRates([0.0, 0.5], [1.0, 1.0], "ab").p_value_mcnemar is None
     assert PairedRates([0.0, 1.0], [0.0, 1.0], "ab").p_value_mcnemar == 1.0
 
 
 @mark.parametrize("num_clusters", [10, 24])
-def test_five_percent_of_clustered_noise_is_taken_for_a_difference(num_clusters, monkeypatch):
+def test_clustered_chance_is_called_a_difference_in_five_percent(num_clusters, monkeypatch):
     """Four tasks of each repository change together, and most do not change."""
     monkeypatch.setattr(stats, "NUM_DRAWS", 2_000)
     rng = np.random.default_rng(num_clusters)
@@ -132,7 +132,7 @@ def test_five_percent_of_clustered_noise_is_taken_for_a_difference(num_clusters,
 
 
 @mark.parametrize(("num_runs", "repositories"), [(1, 1), (1, 20), (3, 3), (3, 20)])
-def test_two_evaluations_of_one_policy_differ_in_five_percent_at_most(num_runs, repositories, monkeypatch):
+def test_two_evaluations_of_one_policy_differ_in_at_most_five_percent(num_runs, repositories, monkeypatch):
     """Tasks differ in difficulty, and attempts are independent. The bound is two standard errors above 5 %."""
     monkeypatch.setattr(stats, "NUM_DRAWS", 1_000)
     rng, clusters = np.random.default_rng(num_runs), [str(task % repositories) for task in range(60)]
@@ -146,7 +146,7 @@ def test_two_evaluations_of_one_policy_differ_in_five_percent_at_most(num_runs, 
     assert misses / 400 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
 
 
-def test_the_error_is_that_of_the_difference_by_clusters():
+def test_the_standard_error_of_the_difference_uses_clusters():
     before, after = [0.0, 0.2, 0.4, 0.9] * 3, [0.3, 0.2, 0.5, 0.9] * 3
     differences = [0.3, 0.0, 0.1, 0.0] * 3
     assert PairedRates(before, after, "abcdefghijkl").error == approx(np.std(differences, ddof=1) / math.sqrt(12))

@@ -72,13 +72,13 @@ def test_a_run_alone_is_its_last_checkpoint(run, tmp_path):
     ]
 
 
-def test_a_checkpoint_is_as_good_as_itself(run):
+def test_a_checkpoint_compared_with_itself_shows_no_difference(run):
     [comparison] = compare(str(run.path), str(run.path))
     assert (comparison.verdict, comparison.gained, comparison.lost) == ("noise", [], [])
     assert (comparison.pairs.p_value, comparison.pairs.interval) == (1.0, None)
 
 
-def test_task_sets_in_common_are_compared_each_for_itself(run):
+def test_each_common_task_set_is_compared_separately(run):
     for stage in ("base", "stage1"):
         write_json(run.result(stage, "package"), make_result({"toolz.swap.00000001": float(stage == "base")}))
     first, second = compare(f"{run.path}:base", f"{run.path}:stage1")
@@ -86,13 +86,13 @@ def test_task_sets_in_common_are_compared_each_for_itself(run):
     assert (second.lost, second.verdict) == (["toolz.swap.00000001"], "noise")
 
 
-def test_two_evaluations_are_compared_whatever_their_task_sets_are_called(run):
+def test_two_addressed_evaluations_may_have_task_sets_of_different_names(run):
     write_json(run.result("stage1", "package"), make_result([0.0] * 40))
     [comparison] = compare(f"{run.path}:base/practice", f"{run.path}:stage1/package")
     assert len(comparison.tasks) == 40
 
 
-def test_tasks_that_one_side_lacks_are_said(run, tmp_path):
+def test_tasks_missing_on_one_side_are_listed(run, tmp_path):
     other = make_run(tmp_path / "other", base=dict.fromkeys([*TASKS[:38], "new-1"], 0.5))
     change(other, "base", lost_per_task={TASKS[38]: 1, TASKS[0]: 1}, num_lost=2)
     [comparison] = compare(str(run.path), str(other.path))
@@ -115,7 +115,7 @@ def save_tasks_of_one_repository(run):
     save_tasks(run.task_set("practice"), tasks)
 
 
-def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
+def test_repositories_come_from_the_task_file_if_it_exists(run):
     [without] = compare(f"{run.path}:base", str(run.path))
     save_tasks_of_one_repository(run)
     [with_tasks] = compare(f"{run.path}:base", str(run.path))
@@ -133,14 +133,14 @@ def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
         ("{run}", "{other}", "no task in common"),
     ],
 )
-def test_what_cannot_be_compared_is_a_sentence(run, tmp_path, first, second, message):
+def test_incomparable_evaluations_are_usage_errors(run, tmp_path, first, second, message):
     paths = {"run": run.path, "empty": make_run(tmp_path / "empty").path}
     paths["other"] = make_run(tmp_path / "other", base={"x": 1.0}).path
     with pytest.raises(UsageError, match=message):
         compare(first.format(**paths), second.format(**paths))
 
 
-def test_the_command_says_it_in_words_within_80_columns(turnsmith, run, monkeypatch):
+def test_the_comparison_fits_into_80_columns(turnsmith, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     change(run, "stage1", num_lost=3)
     result = turnsmith("compare", f"{run.path}:base", f"{run.path}:stage1")
@@ -153,12 +153,12 @@ def test_the_command_says_it_in_words_within_80_columns(turnsmith, run, monkeypa
         assert piece in words, words
 
 
-def test_noise_is_called_noise(turnsmith, run):
+def test_a_difference_by_chance_has_the_verdict_noise(turnsmith, run):
     words = " ".join(turnsmith("compare", f"{run.path}:base", f"{run.path}:base").stdout.split())
     assert " noise " in words and "in 100% of comparisons" in words
 
 
-def test_of_few_repositories_nothing_is_said_of_others(turnsmith, run):
+def test_with_few_repositories_the_claim_covers_only_these_tasks(turnsmith, run):
     save_tasks_of_one_repository(run)
     words, noise = (
         " ".join(turnsmith("compare", f"{run.path}:base", f"{run.path}:{stage}").stdout.split())
@@ -170,7 +170,7 @@ def test_of_few_repositories_nothing_is_said_of_others(turnsmith, run):
     assert (entry["flipped_by"], entry["holds_for"]) == ("task", "these tasks")
 
 
-def test_the_command_gives_json(turnsmith, run):
+def test_the_comparison_is_printed_as_json(turnsmith, run):
     [entry] = json.loads(turnsmith("compare", f"{run.path}:base", run.path, "--json").stdout)
     assert (entry["verdict"], entry["num_tasks"], entry["num_repositories"]) == ("different", 40, 8)
     assert entry["lost"] == {"calc7.swap.00000000": [1.0, 0.0]}
@@ -178,5 +178,5 @@ def test_the_command_gives_json(turnsmith, run):
     assert (entry["flipped_by"], entry["holds_for"]) == ("repository", "repositories such as these")
 
 
-def test_the_command_explains_how_to_address(turnsmith):
+def test_help_explains_addresses_of_evaluations(turnsmith):
     assert "RUN:STAGE/TASK_SET" in turnsmith("compare", "--help").stdout

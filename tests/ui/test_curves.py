@@ -10,7 +10,7 @@ from turnsmith.ui.curves import STYLE, compose, draw_curves, lay_out
 from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
 
 
-def test_stages_stand_end_to_end_and_rl_begins_at_zero():
+def test_stages_follow_each_other_and_rl_begins_at_zero():
     iterations = [FinishedIteration(stage, n, {}) for stage, count in (("rft", 1), ("stage1", 3)) for n in range(count)]
     assert lay_out(["base", "rft", "stage1"], iterations) == {
         "base": (-1, -1),
@@ -20,14 +20,14 @@ def test_stages_stand_end_to_end_and_rl_begins_at_zero():
     assert lay_out(["base"], []) == {"base": (0, 0)}
 
 
-def test_a_whole_run_becomes_a_picture(run_folder):
+def test_the_curves_of_a_whole_run_are_drawn(run_folder):
     picture = imread(draw_curves(run_folder))
     height, width, _ = picture.shape
     assert (width, height) == (1840, 1152)
     assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
 
 
-def test_no_title_or_label_runs_into_another(run_folder):
+def test_titles_and_labels_do_not_overlap(run_folder):
     with rc_context(STYLE):
         figure = compose(read_outline(run_folder).stage_names, read_iterations(run_folder), read_results(run_folder))
         FigureCanvasAgg(figure).draw()
@@ -43,7 +43,7 @@ def test_no_title_or_label_runs_into_another(run_folder):
 
 
 @pytest.mark.parametrize("gap", [0.0, 2e-7, float("nan")])
-def test_unusual_numbers_are_drawn_without_complaint(run_folder, gap):
+def test_unusual_values_are_drawn_without_warnings(run_folder, gap):
     write_json(run_folder.iteration("stage1", 0).metrics, {"rollouts/resolved_rate": 0.0, "logprob_gap/mean": gap})
     for stage in ("stage1", "stage2"):
         for number in range(5):
@@ -53,14 +53,14 @@ def test_unusual_numbers_are_drawn_without_complaint(run_folder, gap):
     assert draw_curves(run_folder).exists()
 
 
-def test_a_run_with_nothing_but_an_evaluation_has_a_picture_too(run_folder, tmp_path):
+def test_the_curves_of_an_evaluation_alone_are_drawn(run_folder, tmp_path):
     folder = RunFolder(tmp_path / "eval")
     claim(folder, read_json(run_folder.config) | {"rft": None, "stages": []})
     write_json(folder.result("base", "practice"), {**_any_result(run_folder), "sem": None})
     assert draw_curves(folder).exists()
 
 
-def test_a_run_with_nothing_finished_has_an_empty_one(run_folder, tmp_path):
+def test_the_curves_of_an_unfinished_run_are_empty(run_folder, tmp_path):
     folder = RunFolder(tmp_path / "new")
     claim(folder, read_json(run_folder.config))
     assert draw_curves(folder).exists()

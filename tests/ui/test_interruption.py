@@ -42,7 +42,7 @@ def start_deaf(patience_s, echo_s):
 
 @pytest.mark.usefixtures("obeys_ctrl_c")
 @pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
-def test_a_process_that_does_not_end_is_ended_with_children_and_grandchildren(request_to_end):
+def test_a_hanging_process_is_killed_with_its_descendants(request_to_end):
     with start_deaf(patience_s=0.2, echo_s=interruption.ECHO_S) as (deaf, started):
         assert all(map(is_alive, started)) and len(started) == 2
         deaf.send_signal(request_to_end)
@@ -51,12 +51,12 @@ def test_a_process_that_does_not_end_is_ended_with_children_and_grandchildren(re
         wait_until(lambda: not any(map(is_alive, started)))
 
 
-def test_patience_ends_before_ten_seconds_have_passed():
+def test_a_process_ends_within_ten_seconds_of_a_signal():
     assert interruption.PATIENCE_S <= 9
 
 
 @pytest.mark.usefixtures("obeys_ctrl_c")
-def test_a_second_ctrl_c_ends_at_once():
+def test_a_second_ctrl_c_exits_at_once():
     with start_deaf(patience_s=FOREVER_S, echo_s=AT_ONCE_S) as (deaf, _):
         deaf.send_signal(signal.SIGINT)
         assert deaf.stderr.readline().startswith("stopping: ")
@@ -73,7 +73,7 @@ def pipe():
     os.close(writer)
 
 
-def test_a_second_sigterm_is_no_second_ctrl_c(pipe, monkeypatch):
+def test_a_second_sigterm_does_not_exit_at_once(pipe, monkeypatch):
     monkeypatch.setattr(interruption, "PATIENCE_S", FOREVER_S)
     monkeypatch.setattr(interruption, "ECHO_S", AT_ONCE_S)
     reader, writer = pipe
@@ -82,7 +82,7 @@ def test_a_second_sigterm_is_no_second_ctrl_c(pipe, monkeypatch):
     assert os.read(reader, 9) == bytes([signal.SIGUSR1])
 
 
-def test_a_ctrl_c_right_after_the_first_belongs_to_it(pipe, monkeypatch):
+def test_a_ctrl_c_right_after_the_first_is_ignored(pipe, monkeypatch):
     monkeypatch.setattr(interruption, "PATIENCE_S", 0.2)
     monkeypatch.setattr(interruption, "ECHO_S", FOREVER_S)
     reader, writer = pipe

@@ -28,7 +28,7 @@ TASK = Task(
 )  # fmt: skip
 
 
-def test_results_come_in_the_order_of_the_run(run_folder):
+def test_results_are_in_the_order_of_the_run(run_folder):
     results = read_results(run_folder)
     assert [result["stage"] for result in results] == [
         "base",
@@ -52,7 +52,7 @@ def test_a_damaged_result_is_named(run_folder, text):
         read_results(run_folder)
 
 
-def test_iterations_come_in_the_order_of_the_run_and_rft_is_one(run_folder):
+def test_iterations_are_in_the_order_of_the_run_and_rft_counts_as_one(run_folder):
     iterations = [(iteration.stage, iteration.number) for iteration in read_iterations(run_folder)]
     assert iterations == [("rft", 0), *(("stage1", n) for n in range(5)), *(("stage2", n) for n in range(5))]
 
@@ -68,7 +68,7 @@ def test_trajectories_are_found_by_the_beginning_of_their_id(run_folder):
     assert find_ids(run_folder, "practice") == []
 
 
-def test_every_trajectory_has_a_short_id_of_its_own_that_finds_it(run_folder):
+def test_every_trajectory_is_found_by_its_unique_short_id(run_folder):
     entries = list(list_entries(run_folder))
     short_ids = {entry.short_id for entry in entries}
     assert len(short_ids) == len(entries) == 8
@@ -78,7 +78,7 @@ def test_every_trajectory_has_a_short_id_of_its_own_that_finds_it(run_folder):
         assert list(list_entries(run_folder, entry.short_id[:9])) == []
 
 
-def test_a_short_id_stays_where_a_journal_is_moved_as_of_a_stage_that_goes_on(run_folder):
+def test_a_short_id_does_not_change_if_the_journal_is_renamed(run_folder):
     before = {entry.short_id for entry in list_entries(run_folder, "eval-stage1")}
     run_folder.evaluations("stage1").rename(run_folder.evaluations("stage1@5"))
     moved = list(list_entries(run_folder, "eval-stage1"))
@@ -127,13 +127,13 @@ def test_a_prompt_is_read_by_the_tokenizer_of_the_model_or_of_a_checkpoint(run_f
         read_prompt(run_folder, entry.trajectory)
 
 
-def test_a_prompt_of_messages_says_who_speaks(run_folder):
+def test_a_prompt_of_messages_names_the_roles(run_folder):
     said = [Message(role="system", text="You fix it."), Message(role="user", text="It is broken.")]
     trajectory = make_trajectory("eval-base/a/0").grow(form="messages", prompt=said)
     assert read_prompt(run_folder, trajectory) == "[system]\nYou fix it.\n\n[user]\nIt is broken."
 
 
-def test_of_a_rollout_that_was_lost_and_made_again_only_the_last_is_read(run_folder):
+def test_only_the_last_attempt_at_a_lost_rollout_is_read(run_folder):
     first, second = (entry.trajectory for entry in list_entries(run_folder, "eval-base"))
     made_again = first.model_copy(update={"outcome": Outcome.RESOLVED, "detail": "made again"})
     [journal] = [path for path in run_folder.journals() if first.trajectory_id in path.read_text()]
@@ -142,13 +142,13 @@ def test_of_a_rollout_that_was_lost_and_made_again_only_the_last_is_read(run_fol
     assert [entry.trajectory for entry in list_entries(run_folder, first.trajectory_id)] == [made_again]
 
 
-def test_the_task_of_a_trajectory_is_found_where_its_set_is(run_folder):
+def test_the_task_of_a_trajectory_is_found_in_its_set(run_folder):
     assert find_task(run_folder, TASK.instance_id) is None
     save_tasks(run_folder.task_set("practice"), [TASK])
     assert find_task(run_folder, TASK.instance_id) == TASK
 
 
-def test_of_a_configuration_only_what_is_shown_is_looked_at(run_folder):
+def test_only_displayed_keys_of_a_configuration_are_validated(run_folder):
     before, config = read_outline(run_folder), read_json(run_folder.config)
     config |= {"gone": 1, "rft": config["rft"] | {"num_wizards": 3}, "sandbox": {"kind": "local", "memory_mb": "much"}}
     config["stages"] = [stage | {"algorithm": "ours"} for stage in config["stages"]]
@@ -157,14 +157,14 @@ def test_of_a_configuration_only_what_is_shown_is_looked_at(run_folder):
     assert len(read_results(run_folder)) == 8
 
 
-def test_a_configuration_without_what_is_shown_names_its_key(tmp_path):
+def test_a_missing_displayed_key_is_named(tmp_path):
     folder = RunFolder(tmp_path)
     claim(folder, {"stages": [{"iterations": 3}]})
     with pytest.raises(UsageError, match=r"config.json: .*'stages.0.name'"):
         read_outline(folder)
 
 
-def test_a_result_of_an_older_version_has_gaps(run_folder):
+def test_a_result_of_an_older_version_has_empty_fields(run_folder):
     file = run_folder.result("base", "practice")
     write_json(file, {"pass_at_1": 0.2, "per_task": {"a": 0.2}})
     assert read_results(run_folder)[0] == dict.fromkeys(RESULT_FIELDS) | {

@@ -36,20 +36,20 @@ def shown_trajectory(trajectory, prompt="You fix it.", task=None):
     return console.file.getvalue()
 
 
-def test_stages_of_one_task_set_stand_together(run_folder):
+def test_stages_of_one_task_set_are_adjacent_rows(run_folder):
     rows = [line.split()[:2] for line in shown(results_table(read_results(run_folder))).splitlines()]
     assert [row for row in rows if row and row[0] in ("practice", "package")] == [
         [name, stage] for name in ("practice", "package") for stage in ("base", "rft", "stage1", "stage2")
     ]
 
 
-def test_a_result_shows_its_error_only_where_there_is_one(run_folder):
+def test_a_result_shows_its_standard_error_if_it_has_one(run_folder):
     result = read_results(run_folder)[0]
     assert "8.0 ± 2.0 %" in shown(results_table([result]))
     assert "±" not in shown(results_table([result | {"sem": None}])).split("runs")[1]
 
 
-def test_iterations_show_what_they_measured_and_blanks_for_the_rest(run_folder):
+def test_metrics_that_an_iteration_lacks_are_empty_cells(run_folder):
     lines = [line.split() for line in shown(iterations_table(read_iterations(run_folder))).splitlines()]
     [rft] = [line for line in lines if line[:1] == ["rft"]]
     [first] = [line for line in lines if line[:2] == ["stage1", "1"]]
@@ -72,7 +72,7 @@ def test_every_table_fits_into_80_columns_and_numbers_stay_whole(run_folder):
     assert "2e-07  1234+567" in text
 
 
-def test_tables_of_words_fold_at_80_columns_and_lose_nothing():
+def test_tables_of_text_fold_at_80_columns_without_loss():
     long = "toolz-1.0.0.swap.1f3a9c04 and test_shop.py::test_bounded_sum_of_many_prices_and_then_some_more never passes"
     tables = {
         long: make_table(["task", "verdict", "why"], [("toolz-1.0.0.swap.1f3a9c04", "gold fails", long)]),
@@ -86,7 +86,7 @@ def test_tables_of_words_fold_at_80_columns_and_lose_nothing():
         assert not Counter(text.replace(" ", "")) - Counter("".join(lines))
 
 
-def test_a_result_of_an_older_version_has_gaps(run_folder):
+def test_a_result_of_an_older_version_has_empty_fields(run_folder):
     [result] = read_results(run_folder)[:1]
     old = dict.fromkeys(result) | {"stage": "base", "task_set": "practice", "pass_at_1": 0.2}
     assert "20.0 %" in shown(results_table([old]), endings_table([old]))
@@ -110,7 +110,7 @@ def test_short_ids_and_numbers_of_trajectories_stay_whole_at_80_columns(tasks, s
         assert line.split()[-3:] == ["2", "7", "0"] and OUTCOME in line
 
 
-def test_what_all_trajectories_share_is_said_once():
+def test_a_shared_stage_or_task_is_named_once():
     one_task, one_stage, mixed = (
         make_entries(*names)
         for names in ((["a"], ["rft", "eval-rft"]), (["a", "b"], ["rft"]), (["a", "b"], ["rft", "eval-rft"]))
@@ -125,7 +125,7 @@ def test_what_all_trajectories_share_is_said_once():
         assert heading == ["trajectory", *columns, "turns", "tokens", "s"]
 
 
-def test_a_prompt_is_shown_and_the_issue_only_where_it_is_not_in_the_prompt(run_folder):
+def test_the_issue_is_shown_only_if_the_prompt_lacks_it(run_folder):
     [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/1")
     task = Task.model_construct(problem_statement="It is broken.")
     text = shown_trajectory(entry.trajectory, "You fix it.\n\nExample:\n\x1b[2J\n\nIt is broken.", task)
@@ -134,14 +134,14 @@ def test_a_prompt_is_shown_and_the_issue_only_where_it_is_not_in_the_prompt(run_
     assert "issue" in shown_trajectory(entry.trajectory, "It cannot be shown", task)
 
 
-def test_what_an_agent_wrote_is_shown_but_not_obeyed(run_folder):
+def test_control_sequences_of_an_agent_are_printed_as_text(run_folder):
     [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
     text = shown_trajectory(entry.trajectory)
     assert "\x1b" not in text and "\x07" not in text and "\u202e" not in text
     assert r"\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end" in text
 
 
-def test_a_hostile_name_patch_or_detail_is_not_obeyed_either(run_folder):
+def test_control_sequences_in_names_patches_and_details_are_printed_as_text(run_folder):
     [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
     evil = "x\x1b[31m[red]\r"
     names = {"trajectory_id": evil, "instance_id": evil}
@@ -173,7 +173,7 @@ def test_many_broken_tests_are_counted_not_listed():
     assert text.splitlines()[-1] == "… and 30 more"
 
 
-def test_yes_and_no():
+def test_a_table_of_checks_shows_yes_and_no():
     rows = [line.split() for line in shown(yes_no_table(["a", ""], [(True, ["git"]), (False, ["disk"])])).splitlines()]
     assert ["git", "yes"] in rows and ["disk", "no"] in rows
 

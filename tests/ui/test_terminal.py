@@ -6,7 +6,7 @@ from turnsmith.ui.terminal import make_console, to_line, to_printable
 
 
 @given(st.text())
-def test_nothing_that_a_terminal_obeys_gets_through(text):
+def test_no_control_sequence_reaches_the_terminal(text):
     shown = to_printable(text)
     assert all(character.isprintable() or character in "\n\t" for character in shown)
     assert to_printable(shown) == shown
@@ -29,7 +29,7 @@ def test_ordinary_text_stays_as_it_is(text):
         ("größer → ★ 🙂", "größer → ★ 🙂"),
     ],
 )
-def test_what_is_dangerous_is_spelled_out(text, shown):
+def test_control_characters_are_spelled_out(text, shown):
     assert to_printable(text) == shown
 
 
