@@ -38,7 +38,7 @@ By = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", help="Random seed; selects the split by id, breaks ties by repo, unused by date.")
+    int, typer.Option("--seed", help="Random seed: assigns tasks with --by id, breaks ties with --by repo.")
 ]
 Against = Annotated[
     list[Path], typer.Option("--against", metavar="EVAL", help="Evaluation tasks to compare with; may be repeated.")

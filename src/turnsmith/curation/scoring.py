@@ -46,7 +46,7 @@ class ScoreRecord(Record):
 
 
 def write_question(row: TaskRow, prompt: Template) -> str:
-    """Fill the issue, patch and tests of a row into the prompt."""
+    """Make the question about a row: the prompt with the row's issue, patch and tests."""
     return prompt.substitute({name: (row.text(column) or "")[:MAX_CHARACTERS] for name, column in PLACEHOLDERS.items()})
 
 

@@ -1,4 +1,4 @@
-"""Checks of a configuration and this machine before a run starts, without importing torch."""
+"""Checks of the configuration and of this machine before a run starts. Imports no torch."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

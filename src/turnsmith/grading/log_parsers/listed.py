@@ -1,7 +1,7 @@
 """Log parsers of runners that print one line per test, such as `ok 3 name` or `--- FAIL: TestName (0.00s)`.
 
-A stripped line must match a pattern as a whole, in linear time. Statuses that the data set's harness ignores are ignored
-here too.
+A stripped line must match a pattern as a whole, in linear time. Statuses that the data set's harness ignores are
+ignored too.
 """
 
 import re
@@ -20,7 +20,7 @@ _WORDS = {
     ],
 }
 _STATUSES = {word: status for status, words in _WORDS.items() for word in words}
-"""Status words of all runners → statuses."""
+"""Status word of any runner → status."""
 
 PATTERNS = {
     "ant": [r"\[junit\]\s+\[(?P<word>PASS|FAIL|ERR)\]\s+(?P<name>.*)"],
@@ -44,11 +44,11 @@ PATTERNS = {
     "test-unit": [r"(?:test: )?(?P<name>.+):\s+(?P<word>\.|[EFO]\b).*"],
     "vitest": [r"(?P<word>[✓×↓])\s(?P<name>.+?)(?:\s(?:\d{1,12} ?m?s?|\[skipped\]))?"],
 }
-"""Patterns of each runner's lines, with the groups `name` and `word`."""
+"""Runner → patterns of its lines, with the groups `name` and `word` (the status word)."""
 
 
 def make_parser(patterns: Collection[str]) -> Parser:
-    """Make a parser of lines that match one of these patterns."""
+    """Make a parser of logs whose lines match one of the patterns."""
     compiled = [re.compile(pattern) for pattern in patterns]
 
     @keeps_worst
