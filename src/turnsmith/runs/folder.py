@@ -221,7 +221,10 @@ def hold(file: BinaryIO) -> None:
     time.sleep(LOOK_S)
     if not lock(file, kind):
         folder = Path(file.name).parent
-        raise UsageError(f"another process is working in {folder}: wait until it ends, or stop it")
+        raise UsageError(
+            f"another process is working in {folder}, or its file system has no locks: "
+            "wait until the process ends, stop it, or give a local folder"
+        )
 
 
 def find_stage(reference: str) -> tuple[RunFolder, str]:
