@@ -1,7 +1,7 @@
-"""Advantages of trajectories relative to their group, and the check for groups without signal (paper §3.2).
+"""Advantages of trajectories relative to their group, and the check whether a group's results differ (paper §3.2).
 
-The table `OUTCOMES` says which outcomes enter a group's statistics. Faults of sandbox or engine do not, so they do not affect
-the other trajectories.
+The table `OUTCOMES` says which outcomes enter a group's mean and standard deviation. Failures of sandbox or engine do not,
+so they leave the other trajectories' advantages unchanged.
 """
 
 import statistics
@@ -12,26 +12,26 @@ from turnsmith.config import Section
 from turnsmith.types import OUTCOMES, Group
 
 DELTA = 1e-6
-"""Constant δ added to a group's standard deviation of rewards, as in the authors' public example; the paper gives no value."""
+"""Constant δ added to the standard deviation of a group's rewards; not in the paper, but in an example of its authors."""
 
 
 def normalised(group: Group, options: Section) -> dict[str, float]:
-    """Map the id of each trained trajectory of a group to (R − mean) / (population std + δ)."""
+    """Return advantages by trajectory id: (reward − mean of the group) / (population std of the group + δ)."""
     return _compare(group, lambda rewards: (statistics.fmean(rewards), statistics.pstdev(rewards) + DELTA))
 
 
 def centred(group: Group, options: Section) -> dict[str, float]:
-    """Map the id of each trained trajectory of a group to R − mean."""
+    """Return advantages by trajectory id: reward − mean reward of the group."""
     return _compare(group, lambda rewards: (statistics.fmean(rewards), 1.0))
 
 
 def leave_one_out(group: Group, options: Section) -> dict[str, float]:
-    """Map the id of each trained trajectory of a group to R − mean of the others, which is (R − mean) · n / (n − 1)."""
+    """Return advantages by trajectory id: reward − mean reward of the group's other trajectories."""
     return _compare(group, lambda rewards: (statistics.fmean(rewards), (len(rewards) - 1) / len(rewards)))
 
 
 def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]) -> dict[str, float]:
-    """Map the id of each trained trajectory to (R − baseline) / scale; empty if fewer than two count in the group."""
+    """Return advantages (reward − baseline) / scale by id of each trajectory that is used for training."""
     rewards = _counted_rewards(group)
     if len(rewards) < 2:
         return {}
@@ -41,16 +41,16 @@ def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]
 
 
 def has_signal(group: Group, rule: Literal["final", "resolved"]) -> bool:
-    """Return False if a group should be dropped, since fewer than two of its trajectories count or all have the same result.
+    """Return False if a group should be dropped because it has fewer than two results or all results are equal.
 
-    The result is R_final with the length penalty for `final` (the paper's literal text), and the verdict of the tests for
-    `resolved`.
+    Results are rewards with length penalty if the rule is `final` (as in the paper), and verdicts of the tests if it is
+    `resolved`. Failures of sandbox or engine have no result.
     """
     verdicts = [each.resolved for each in group.trajectories if OUTCOMES[each.outcome].in_group]
     return len(set(_counted_rewards(group) if rule == "final" else verdicts)) > 1
 
 
 def _counted_rewards(group: Group) -> list[float]:
-    """Return the rewards R_final of the trajectories that enter the group's statistics."""
+    """Return the rewards of a group, without those of trajectories that sandbox or engine failures ended."""
     members = zip(group.trajectories, group.rewards, strict=True)
     return [reward for trajectory, reward in members if OUTCOMES[trajectory.outcome].in_group]

@@ -20,7 +20,7 @@ else:
     Tensor = Denominator = LossTokens = Any
 
 Metrics = dict[str, float]
-"""Metrics of a loss by name: means over tokens in the loss; those with names ending in `_max` are maxima."""
+"""Name → value of each metric of a loss: a maximum over tokens if the name ends in `_max`, else a mean."""
 
 LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
 """Function from log-probs (fp32, `[num_tokens]`) and the other columns of tokens in the loss to a scalar loss and metrics."""
@@ -34,16 +34,16 @@ class Algorithm:
     """RL algorithm: advantage function, loss function and their options."""
 
     advantages: Callable[[Group, Any], dict[str, float]]
-    """Function from a group and options to advantages by trajectory id; empty if the group has no signal."""
+    """Function from a group and options to advantages by trajectory id, of the trajectories to be used for training."""
     make_loss: Callable[[list[Sample], Any], LossFn]
-    """Function from an optimizer batch and options to a loss function, which can be pickled.
+    """Function from an optimizer batch and options to a loss function. The loss function can be pickled.
 
     The losses of micro-batches add up to that of the batch.
     """
     options: type[Section]
     """Class of the algorithm's options.
 
-    Fields with the name of a key of `[[stages]]` get its value; others come from `stages.algorithm_options`.
+    A field with the name of a key of `[[stages]]` gets that key's value; other fields come from `stages.algorithm_options`.
     """
 
 

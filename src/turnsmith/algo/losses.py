@@ -58,9 +58,9 @@ def batch_denominator(samples: list[Sample]) -> float:
 
 
 def group_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Return the denominator per trajectory for equal weights of all groups (after Eq. 8).
+    """Return the denominator per trajectory for equal weights of all groups (paper, after Eq. 8).
 
-    It is the action tokens of the trajectory's group times the number of groups.
+    It is the number of action tokens of the trajectory's group, times the number of groups.
     """
     tokens = Counter[str]()
     for sample in samples:
@@ -69,7 +69,7 @@ def group_denominators(samples: list[Sample]) -> dict[str, float]:
 
 
 def sequence_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Return the denominator per trajectory for equal weights of all sequences: its action tokens times their number."""
+    """Return the denominator per trajectory for equal weights of all sequences: action tokens times number of sequences."""
     return {sample.trajectory_id: float(sample.num_loss_tokens * len(samples)) for sample in samples}
 
 

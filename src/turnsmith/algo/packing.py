@@ -1,4 +1,4 @@
-"""Packing of samples into micro-batches: end to end in one row, without padding."""
+"""Packing of samples into micro-batches: token sequences end to end in one row, without padding."""
 
 import random
 from typing import Literal, TypeVar

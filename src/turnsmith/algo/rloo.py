@@ -1,6 +1,6 @@
-"""RLOO, REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740): the baseline is the mean reward of the group's others.
+"""RLOO, REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740). The baseline is the mean reward of the rest of the group.
 
-Â = R − mean of the others; L = −mean over sequences of Â · log π(sequence). There is no importance ratio and no clipping, so
+Â = R − baseline; L = −mean over sequences of Â · log π(sequence). There is no importance ratio and no clipping, so
 the gradient is exact only in the first optimizer step of an iteration. The paper's KL penalty on the reward is left out.
 """
 

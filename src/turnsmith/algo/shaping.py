@@ -1,4 +1,4 @@
-"""Reward R_final of a trajectory, from the tests' verdict and the number of turns (paper §6.2)."""
+"""Reward of a trajectory, from the tests' verdict and a penalty for many turns (R_final in paper §6.2)."""
 
 import random
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from turnsmith.types import OUTCOMES, Group, Outcome
 
 Mark = tuple[Outcome, float]
-"""Outcome of a trajectory and its reward R_final."""
+"""Outcome of a trajectory and its reward, length penalty included."""
 
 
 def shape_reward(resolved: bool, num_turns: int, *, length_threshold: int, max_turns: int) -> float:
-    """Compute R_final = R + R_length: 1 for a resolved task, else 0, plus the length penalty of both.
+    """Compute the reward of a trajectory: 1 if the task is resolved, else 0, plus the length penalty, which is at most 0.
 
     With `length_threshold` 10 and `max_turns` 40: resolved at turn 9 or 10 → 1, at 25 → 0.5, at 40 → 0; unresolved at 40 →
     −1.
@@ -19,7 +19,7 @@ def shape_reward(resolved: bool, num_turns: int, *, length_threshold: int, max_t
 
 
 def length_penalty(num_turns: int, *, length_threshold: int, max_turns: int) -> float:
-    """Compute R_length from |τ| turns: 0 below L_thr turns, else (L_thr − |τ|) / (T_max − L_thr), from 0 down to −1."""
+    """Compute the length penalty: 0 up to `length_threshold` turns, then falling linearly to −1 at `max_turns` turns."""
     if num_turns < length_threshold:
         return 0.0
     return (length_threshold - num_turns) / (max_turns - length_threshold)
@@ -29,7 +29,7 @@ def permute_rewards(groups: Sequence[Group], seed: int) -> list[Group]:
     """Permute the rewards among all trajectories of an iteration, as a negative control of training.
 
     Each reward moves with its outcome, because groups are also selected by outcome. Trajectories that failed by faults of
-    sandbox or engine keep theirs.
+    sandbox or engine keep their rewards.
     """
     pool = [mark for group in groups for mark in _marks(group) if OUTCOMES[mark[0]].in_group]
     random.Random(seed).shuffle(pool)

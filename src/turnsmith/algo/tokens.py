@@ -15,9 +15,9 @@ Denominator = float | Mapping[str, float]
 
 @dataclass(frozen=True)
 class LossTokens:
-    """Tokens in the loss of a micro-batch, in order; all tensors are 1-D, fp32 and parallel.
+    """Tokens in the loss of a micro-batch: fp32 tensors with one number per token, and lists with one item per sample.
 
-    Example of two samples with two and one such tokens: `advantages=[0.5, 0.5, -1.0]`, `trajectory_ids=["a", "b"]`,
+    Example with two tokens of sample `a` and one of sample `b`: `advantages=[0.5, 0.5, -1.0]`, `trajectory_ids=["a", "b"]`,
     `num_tokens=[2, 1]`.
     """
 
@@ -49,7 +49,7 @@ class LossTokens:
         return replace(self, **columns)
 
     def divisor(self, denominator: Denominator) -> Tensor:
-        """Return the divisor of each token's loss, shape `[num_tokens]`, or a scalar if all tokens have the same."""
+        """Return the divisor of each token's loss, shape `[num_tokens]`, or a scalar if all tokens have the same divisor."""
         if not isinstance(denominator, Mapping):
             return torch.tensor(float(denominator), device=self.advantages.device)
         per_sample = torch.tensor([denominator[name] for name in self.trajectory_ids], device=self.advantages.device)

@@ -27,7 +27,7 @@ class GenerateRequest:
     """Random seed of the turn. The same weights, history and seed give the same tokens."""
     params: SamplingParams = field(default_factory=SamplingParams)
     trains: bool = True
-    """True if the turn may be trained on; False in evaluations, which may use any sampling `params`."""
+    """True if the turn may be used for training; False in evaluations, which may use any sampling `params`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
@@ -51,7 +51,7 @@ def check_request(request: GenerateRequest, max_context: int) -> None:
 def complete(
     request: GenerateRequest, token_ids: ArrayLike, logprobs: ArrayLike, finish_reason: str, policy_version: int
 ) -> Completion:
-    """Build an engine's answer to a request, with the digest that training requires."""
+    """Build an engine's answer to a request, with the digest that proves in training that the engine sampled the turn."""
     answer = Completion(np.asarray(token_ids), np.asarray(logprobs), finish_reason, policy_version)
     sampled = answer.token_ids, answer.logprobs, policy_version
     return replace(answer, digest=digest_turn(request.episode_id, request.token_ids, *sampled))
@@ -86,8 +86,8 @@ class Engine(Protocol):
     async def generate(self, request: GenerateRequest) -> Completion:
         """Sample a turn until a stop token or the limit. Raises EngineError, and ValueError if the request is not allowed.
 
-        The log-probs are always those of the unfiltered policy. Engines build answers with `complete`; an answer without a
-        digest cannot be trained on.
+        The log-probs are always those of the unfiltered policy. Engines build answers with `complete`; answers without a
+        digest are not used for training.
         """
 
     def release(self, episode_id: str) -> None:

@@ -10,7 +10,7 @@ from turnsmith.errors import UsageError
 
 
 def load_complete(kind: Any, directory: Path, **options: Any) -> PreTrainedModel:
-    """Load a model with a transformers class. Raises ValueError if a weight is missing; transformers would randomise it."""
+    """Load a model with a transformers class. Raises ValueError for a missing weight, instead of random initialisation."""
     model, report = kind.from_pretrained(directory, output_loading_info=True, **options)
     missing = sorted(report["missing_keys"])
     if missing:

@@ -21,7 +21,7 @@ from turnsmith.errors import UsageError
 
 TESTS = re.compile(r"(.*[_-])?(tests?|testing|unit-?tests?)", re.IGNORECASE)
 DEVELOPMENT = re.compile(r"(.*[_-])?(dev|develop|development|ci)", re.IGNORECASE)
-"""Pattern of the names of extras, groups and files for development; used only if no name matches `TESTS`."""
+"""Pattern of the names of extras, groups and files for development; used only if no name is one for tests."""
 FILE = re.compile(
     r"(requirements?|reqs)([-_./].*)?\.(txt|in|pip)|.*[-_]requirements?\.txt|requirements/.*\.(txt|in|pip)"
 )
@@ -45,7 +45,7 @@ VERSION_KEY = re.compile(r'"version": "[^"]*",?')
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*|[^/]*_tests?|conftest)\.py")
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*)|.*\bimportorskip\([\"'](\w+))", re.MULTILINE)
 MODULES = {"beautifulsoup4": "bs4", "pillow": "pil", "pymongo": "bson", "scikit-learn": "sklearn"}
-"""Package → name of its module, for packages whose module has a different name. A rule covers `py…` and `python-…`."""
+"""Package → name of its module, if they differ by more than a prefix such as `py` or `python-`."""
 CARET = re.compile(r"[\^~](?=\d)")
 """Pattern of the caret or tilde in Poetry's version bounds, such as `^1.2`."""
 
@@ -58,7 +58,7 @@ class Needs:
     """True if pip can install the project."""
     extras: tuple[str, ...]
     requirements: tuple[str, ...]
-    """Requirements from dependency groups, Poetry, Hatch and tox, and pytest."""
+    """Requirements from the settings of dependency groups, Poetry, Hatch and tox, and `pytest` itself."""
     files: tuple[str, ...]
     """Paths of the requirements files to install."""
     pins: tuple[str, ...]
@@ -128,13 +128,13 @@ def _read_settings(tree: Mapping[str, bytes], path: str = "setup.cfg") -> config
 
 
 def _choose(names: Iterable[str]) -> list[str]:
-    """Choose the names of extras, groups or files for tests, or else those for development."""
+    """Choose those names of extras, groups or files that are for tests; if there are none, those for development."""
     named = [name for name in names if not any(map(UNWANTED.fullmatch, re.split(r"[-_]", name.lower())))]
     return [name for name in named if TESTS.fullmatch(name)] or [name for name in named if DEVELOPMENT.fullmatch(name)]
 
 
 def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[str]) -> list[str]:
-    """Choose the extras or groups for tests, and the smallest others with a module that tests import."""
+    """Choose the extras or groups for tests, and the smallest others that install further modules which tests import."""
     chosen = _choose(declared)
     brought = {module for name in chosen for module in _name_modules(name, declared[name])}
     for name in sorted(declared, key=lambda name: len(declared[name])):

@@ -12,10 +12,10 @@ from turnsmith.environments.discovery import Needs, find_needs
 from turnsmith.environments.pythons import choose_python, find_python
 
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
-"""uv options that take build tools of a fixed date.
+"""uv options that take setuptools and wheel of a fixed date.
 
-They support editable installations, and are older than setuptools 71, which exposes vendored packages, among them a pytest
-plugin.
+These versions support editable installations. They are older than setuptools 71, whose vendored packages, among them a pytest
+plugin, can be imported.
 """
 BASICS = "'setuptools<81' wheel"
 """Build tools in every environment. Later setuptools versions lack `pkg_resources`, which test suites import."""
@@ -76,11 +76,11 @@ def equip(
 
 
 def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Iterator[Recipe]:
-    """Yield recipes in the order in which to try them: lock file's pins, packages of the commit's date, current packages.
+    """Yield recipes in the order in which to try them, from all requirements to pytest alone.
 
-    Then follow the requirements files alone, since they may contradict other requirements, and last the project with only
-    pytest. If the project can be installed, each group is repeated without editable installations, which some builds lack
-    (PEP 660).
+    The order is: (1) pins of the lock file, (2) packages of the commit's date, (3) current packages, (4) only the requirements
+    files, which may contradict other requirements. Then (1) to (4) follow without editable installations, which some build
+    tools lack (PEP 660). The last recipes install the project with only pytest.
     """
     found = (
         find_python(wishes.python) if wishes.python else choose_python(needs.requires_python, date, needs.classifiers)

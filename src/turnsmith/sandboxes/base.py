@@ -1,4 +1,4 @@
-"""Protocols of sandboxes and of their providers. Recipes and tools know sandboxes only by these protocols."""
+"""Protocols of sandboxes and of the providers that start sandboxes. Recipes and tools depend only on these protocols."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

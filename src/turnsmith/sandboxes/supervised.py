@@ -62,7 +62,7 @@ class SupervisedSandbox:
     async def run_pytest(
         self, command: PytestCommand, *, plugin: str, timeout_s: float, stdin: bytes = b""
     ) -> ExecResult:
-        """Run pytest, in a fork of a process that has imported pytest if the sandbox was started for tests."""
+        """Run pytest. If the sandbox was started for tests, pytest runs in a fork of a process that has already imported it."""
         request = {
             "op": "pytest",
             "program": command.program,
@@ -126,7 +126,7 @@ Parts = tuple[Connection, WorkingTree, dict[str, str]]
 
 
 class SupervisedProvider(ABC):
-    """Base class of sandbox providers; closing a provider stops its sandboxes."""
+    """Base class of providers whose sandboxes run a supervisor process; closing a provider stops its sandboxes."""
 
     isolation: str
     takes_images: ClassVar[bool] = False

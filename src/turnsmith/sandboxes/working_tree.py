@@ -28,7 +28,7 @@ class WorkingTree:
     written: Place
     """Host folder with all writes of the sandbox: the upper layer, or the whole working tree."""
     is_stacked: bool
-    """True if `written` is an upper layer, False if it is the whole tree."""
+    """True if the folder `written` is an overlay's upper layer, False if it holds the whole working tree."""
 
     async def diff(self, earlier: Sequence[Change] = ()) -> str:
         """Return the patch of the working tree against its layers, without `earlier` changes. Raises SandboxError."""

@@ -1,6 +1,6 @@
-"""Parser of servers' answers, also of those that deviate from OpenAI's format; replaces implausible token counts.
+"""Parser of chat servers' answers, including those that deviate from OpenAI's format.
 
-Failed requests are transient faults, which a retry may fix, or permanent refusals.
+Implausible token counts are replaced by estimates. HTTP errors are classified as transient faults or permanent refusals.
 """
 
 import re
@@ -20,17 +20,17 @@ HIDDEN_TOKENS = 4_096
 CUT = ("length", "max_tokens")
 """Finish reasons of servers for a turn that reached the token limit."""
 HOPELESS = {401, 402, 404}
-"""HTTP statuses that every request would get: wrong key (401), no money (402), unknown model (404)."""
+"""HTTP statuses that every request would get, so retries are useless: wrong key (401), no money (402), unknown model (404)."""
 _CONTEXT = re.compile(
     r"context.{0,12}(length|window|size)|maximum context|max_model_len|prompt is too long|too many tokens",
     re.IGNORECASE,
 )
-_MAX_WORDS = 300
+_MAX_CHARACTERS = 300
 """Maximum characters of a server's error message that are shown."""
 
 
 class Lenient(BaseModel):
-    """Base of the parts of a server's answer: types are checked strictly, unknown fields are ignored."""
+    """Base class of models for parts of a server's answer: types are checked strictly, unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -144,7 +144,7 @@ def judge(error: APIStatusError) -> PassingFault | Refusal:
     """Classify an HTTP error of the server as transient or permanent, by its status."""
     status = error.status_code
     message, code = describe_error(error.body), getattr(error, "code", None)
-    text = f"HTTP {status} {message}".strip()[:_MAX_WORDS]
+    text = f"HTTP {status} {message}".strip()[:_MAX_CHARACTERS]
     if code == "insufficient_quota":
         return Refusal(402, text)
     if is_busy(status):

@@ -23,14 +23,14 @@ from turnsmith.types.conversations import encode
 CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=2.0)
 """Limits of HTTP connections.
 
-Idle connections close after two seconds, before servers usually close them, which could lose a request.
+Idle connections are closed after two seconds. If the server closed them first, a request could be lost.
 """
 FIRST_WAIT_S = 1.0
 """Seconds before the first retry of a request; each later wait is twice as long."""
 MAX_WAIT_S = 60.0
 """Maximum seconds between two tries of a request, even if the server asks for more."""
 MIN_SECRET = 12
-"""Minimum length of an API key that is hidden in texts; shorter keys, such as `EMPTY`, may be ordinary words."""
+"""Minimum length of an API key to remove from servers' texts; shorter keys, such as `EMPTY`, may be ordinary words."""
 
 
 class EndpointEngine:
@@ -82,9 +82,9 @@ class EndpointEngine:
             raise EngineError(self.hide(text)) from None
 
     def _find_wait(self, state: RetryCallState) -> float:
-        """Return the seconds before a retry: random around a wait that doubles.
+        """Return the seconds to wait before a retry: twice as long for each retry, and varied at random.
 
-        A wait that the server asks for delays all requests.
+        If the server asks for a wait, return 0 and delay all requests by that wait instead.
         """
         asked_s = find_wait(state, -1.0)
         if asked_s >= 0:
@@ -107,7 +107,7 @@ class EndpointEngine:
             raise PassingFault(str(error)) from None
 
     async def _check_budget(self) -> None:
-        """Raise OutOfBudget if the budget is spent, once all running requests have been recorded."""
+        """Raise OutOfBudget if the budget is spent, after waiting until the costs of all running requests are recorded."""
         budget, spent = self.config.budget, self.account.total.cost
         if budget is not None and spent >= budget:
             await self._is_idle.wait()
@@ -176,7 +176,7 @@ def stage_of(request: ChatRequest) -> str:
 
 
 def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:
-    """Build the parameters of a request: the standard ones, and each other one only if the configuration sets it."""
+    """Build the JSON body of a request: standard parameters, and other parameters only if the configuration sets them."""
     params = {"temperature": request.params.temperature, "top_p": request.params.top_p}
     params |= request.params.model_dump(exclude_defaults=True)
     body = {config.max_tokens_key: request.max_new_tokens, "seed": request.seed, **params}

@@ -14,7 +14,7 @@ from torch import Tensor
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Maximum number of unrelated blocks between two of a query's blocks for which one product over all costs less than two."""
+"""Maximum gap, in blocks, between two cache blocks of a query that is multiplied too, because one product costs less than two."""
 
 
 class Extent(NamedTuple):
@@ -35,7 +35,7 @@ class Pairs(NamedTuple):
     blocks: np.ndarray
     queries: np.ndarray
     num_seen: np.ndarray
-    """Number of tokens in each pair's block that the query attends to; 0 for an unrelated block in a gap."""
+    """Number of tokens in each pair's block that the query attends to; 0 if the block only fills a gap between others."""
 
 
 class Decoding:
@@ -59,24 +59,24 @@ class Decoding:
         return (self._sum(self._by_extent(weights, values)) / totals).flatten(1, 2).to(values.dtype)
 
     def _by_extent(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Multiply the row of each pair, `[pairs, key_heads, queries per key head, n]`, with the pair's block."""
+        """Multiply a row of each (query, block) pair, `[pairs, key_heads, queries per key head, n]`, with the pair's block."""
         parts = zip(rows.split([extent.num_pairs for extent in self._extents]), self._extents, strict=True)
         return torch.cat([multiply(part, blocks[each.first : each.last], each.num_readers) for part, each in parts])
 
     def _highest(self, scores: Tensor) -> Tensor:
-        """Return for each pair the highest score of its query in all blocks, `[pairs, key_heads, queries per key head, 1]`."""
+        """Return each query's highest score in all its blocks, once per (query, block) pair: `[pairs, key_heads, …, 1]`."""
         highest = scores.amax(-1, keepdim=True)
         index = self._queries[:, None, None, None].expand(highest.shape)
         of_queries = highest.new_full((self.num_tokens, *highest.shape[1:]), float("-inf"))
         return of_queries.scatter_reduce_(0, index, highest, "amax")[self._queries]
 
     def _sum(self, values: Tensor) -> Tensor:
-        """Sum the values of all pairs of each query."""
+        """Sum the values of each query over its cache blocks: `[pairs, …]` to `[queries, …]`."""
         return values.new_zeros(self.num_tokens, *values.shape[1:]).index_add_(0, self._queries, values)
 
 
 def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
-    """Multiply rows `[blocks * readers, heads, group, n]` by blocks `[blocks, heads, n, m]`; rows of one block are adjacent."""
+    """Multiply rows `[blocks * num_readers, heads, group, n]`, sorted by block, by the blocks `[blocks, heads, n, m]`."""
     group = rows.shape[2]
     side_by_side = rows.unflatten(0, (-1, num_readers)).transpose(1, 2).flatten(2, 3)
     product = side_by_side @ blocks.float()
@@ -84,7 +84,7 @@ def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
 
 
 def pair_up(spans: list[Span]) -> Pairs:
-    """Pair each span's query with the blocks that it attends to; add pairs for unrelated blocks in short gaps."""
+    """Pair the query of each span with the cache blocks that it attends to, and with blocks in short gaps between them."""
     blocks = np.array([block for span in spans for block in span.seen])
     num_seen = np.array([count for span in spans for count in span.fills])
     queries = np.repeat(np.arange(len(spans)), [len(span.seen) for span in spans])
@@ -96,7 +96,7 @@ def pair_up(spans: list[Span]) -> Pairs:
 
 
 def find_gaps(blocks: np.ndarray) -> np.ndarray:
-    """Return the blocks in short gaps between two blocks that are each read by one query."""
+    """Return the cache blocks that fill short gaps between two blocks which one query each reads."""
     used, readers = np.unique(blocks, return_counts=True)
     widths = np.diff(used) - 1
     is_single = readers == 1

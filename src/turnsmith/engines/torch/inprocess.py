@@ -3,7 +3,7 @@
 Each episode keeps its attention keys and values between turns, and episodes share those of common prefixes, so only new
 tokens are computed. Turns join and leave at any step. One forward pass computes the next token of each running turn and the
 prompts of joining turns. Steps run in the event loop's thread; a second thread was measured to be slower, because it competes
-with sandbox code for the interpreter lock. Only evaluations may filter the distribution.
+with sandbox code for the interpreter lock. Only evaluations may filter the sampling distribution.
 """
 
 import asyncio
@@ -127,9 +127,9 @@ class InProcessEngine:
                     await asyncio.sleep(0)
 
     def _join(self) -> None:
-        """Start waiting turns in order of arrival, until one has no room.
+        """Start waiting turns in order of arrival, until the cache has no room for one.
 
-        A turn waits longer if a running turn computes its prefix.
+        A turn also waits while a running turn computes a prefix that it can reuse.
         """
         waiting, self._waiting = self._waiting, []
         has_room = True
@@ -175,7 +175,7 @@ class InProcessEngine:
             self._sample([parts[index][0] for index in complete], hidden[complete])
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
-        """Compute the first pending tokens of each row, as many as `parts` says; return the last hidden state of each row."""
+        """Compute the first `count` pending tokens of each (row, count) in `parts`; return the last hidden state of each row."""
         device = self._model.device
         spans = [row.span(count) for row, count in parts]
         layout = BlockLayout(self._store, spans, self._make_parts)

@@ -28,7 +28,7 @@ class Packed:
         self._blocks = blocks[rows]
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Compute the attention of all packed tokens; shapes as in `Decoding.attend`."""
+        """Compute the attention of all packed tokens, from queries `[heads, tokens, head_dim]` to `[tokens, heads, head_dim]`."""
         query = query.transpose(0, 1).to(values.dtype).contiguous()
         keys, values = (store[self._blocks, :, self._offsets] for store in (keys, values))
         return attend_packed(query, keys, values, self._queries, self._keys, scaling)
@@ -45,7 +45,7 @@ class Prefill:
         self._mask = hidden if span.start else None
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Compute the attention of the new tokens; shapes as in `Decoding.attend`."""
+        """Compute the attention of the new tokens, from queries `[heads, tokens, head_dim]` to `[tokens, heads, head_dim]`."""
         stores = (store[self._blocks].transpose(0, 1).flatten(1, 2) for store in (keys, values))
         keys, values = (store[None, :, : self._end] for store in stores)
         output = scaled_dot_product_attention(
@@ -68,7 +68,7 @@ MakeParts = Callable[[list[Span], torch.device], list[Part]]
 
 
 def choose_parts(device: torch.device, dtype: torch.dtype) -> MakeParts:
-    """Choose the fastest attention for a device and a dtype of keys."""
+    """Choose the fastest attention implementation for a device and the dtype of the keys."""
     if has_kernel(device, dtype):
         return make_packed_part
     return partial(make_parts, CompiledDecoding if can_compile(device, dtype) else Decoding)

@@ -60,9 +60,10 @@ class Row:
 
 
 def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
-    """Choose how many pending tokens of each row the next step computes: single tokens always, prompts up to a limit together.
+    """Choose how many pending tokens of each row the next step computes, as (row, count).
 
-    Rows with a single token come first, as the attention layout requires.
+    Every row with a single pending token is computed, and of longer rows at most `max_prompt_tokens` tokens in total. Single
+    tokens come first, as the attention layout requires.
     """
     parts, room = [], max_prompt_tokens
     for row in rows:

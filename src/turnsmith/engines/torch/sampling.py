@@ -19,7 +19,7 @@ from turnsmith.types import SamplingParams
 
 
 def draw_uniforms(seed: int, count: int) -> np.ndarray:
-    """Draw the uniform numbers in [0, 1) that decide the tokens of one turn, whatever the batch; shape [count]."""
+    """Draw the uniform numbers in [0, 1) that decide the tokens of one turn, independent of the batch; shape `[count]`."""
     return np.random.default_rng(seed).random(count)
 
 

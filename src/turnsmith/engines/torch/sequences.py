@@ -38,7 +38,7 @@ class CachedSequence:
 
 
 Admission = tuple[CachedSequence, tuple[int, int] | None]
-"""Sequence that may run, and the copy `(source, target)` to make first if it diverges from another within a block."""
+"""Sequence that may run; block to copy first, as (source, target), if it diverges from another sequence within a block."""
 
 
 class SequenceTable:
@@ -83,7 +83,7 @@ class SequenceTable:
         return best, best.common_prefix(history)
 
     def _can_free(self, count: int, kept: Iterable[int]) -> bool:
-        """Return True if evicting idle sequences can free `count` blocks, not counting the blocks to keep."""
+        """Return True if evicting idle sequences can free `count` blocks without freeing the `kept` blocks."""
         if count <= self._pool.num_free:
             return True
         idle = Counter(block for each in self._sequences if not each.is_busy for block in each.blocks)

@@ -1,7 +1,8 @@
-"""Transfer of weights to a vLLM server by a file in memory, with digests compared on both sides. Equal digests prove two things.
+"""Transfer of weights to a vLLM server by a file in memory, with digests compared on both sides.
 
-`digest_bytes`: the server read the bytes that this process wrote. `digest_layers`: the server's layers compute with the rows
-of these weights. With several workers per server only the first is checked, since each worker holds a part of every matrix.
+Equal `digest_bytes` prove that the server read the bytes that this process wrote. Equal `digest_layers` prove that the
+server's layers compute with the rows of these weights. With several workers per server, only `digest_bytes` is compared,
+since each worker holds a part of every matrix.
 """
 
 import json
@@ -123,7 +124,7 @@ def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
 
 
 def compare_held(held: dict[str, Any], parcel: Parcel) -> None:
-    """Raise WeightsDiffer unless the worker's layers compute with the weights that were sent."""
+    """Raise WeightsDiffer unless a worker's layer digests `held` equal those of the weights that were sent."""
     for layer in sorted(held.keys() | parcel.held.keys()):
         if held.get(layer) != parcel.held.get(layer):
             place = f"layer {layer}" if layer else "the embeddings, the head or the last norm"

@@ -1,4 +1,4 @@
-"""Settings of a vLLM server that make it sample from the unfiltered policy; passed at start and checked on each server."""
+"""Settings of a vLLM server for sampling from the unfiltered policy: passed at its start, and checked once it runs."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from turnsmith.engines.vllm.server import SUPPORTED
 from turnsmith.errors import UsageError
 
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
-"""Keys of a model's configuration that must match those of the server's model; `inside` has the same list."""
+"""Keys of a model's configuration that must equal those of the server's model; `turnsmith_vllm.transport` has a copy."""
 
 
 @dataclass(frozen=True)

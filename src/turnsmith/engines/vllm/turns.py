@@ -21,7 +21,7 @@ ROUNDING = 1e-5
 
 
 def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, keeps_seeds: bool) -> dict[str, Any]:
-    """Build vLLM's request for a turn of at most `limit` tokens, with every setting that affects the distribution."""
+    """Build vLLM's request for a turn of at most `limit` tokens, with every setting that affects the sampling distribution."""
     params = request.params
     return {
         "token_ids": request.token_ids.tolist(),
@@ -50,7 +50,7 @@ def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, kee
 def read_turn(
     answer: dict[str, Any], request: GenerateRequest, limit: int, policy_version: int, vocabulary: int
 ) -> Completion:
-    """Read the turn that vLLM sampled. Raises EngineError if history or policy version differ, or tokens are invalid."""
+    """Read a turn that vLLM sampled. Raises EngineError for a wrong prompt, a wrong policy version or invalid tokens."""
     try:
         [choice] = answer["choices"]
         token_ids, scored, finish = choice["token_ids"], choice["logprobs"]["content"], choice["finish_reason"]

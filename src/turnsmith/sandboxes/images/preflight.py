@@ -43,7 +43,7 @@ class ImageFacts:
     reason: str = ""
     """Reason for the state `MISSING` or `UNKNOWN` of an image."""
     manifest: Manifest | None = None
-    """Manifest from the registry, for an image in state `THERE`."""
+    """Manifest of an image that its registry has and this machine lacks; else None."""
 
     @property
     def layers(self) -> dict[str, int]:
@@ -138,7 +138,7 @@ def list_names(program: str) -> dict[str, str]:
 
 
 def find_present(reference: Reference, present: Mapping[str, str]) -> str:
-    """Return the content hash of the image of that name, or of a local build of it; empty if neither is on this machine."""
+    """Return the content hash of an image, or of a local build with the same name; empty if neither is on this machine."""
     built = str(reference).replace(f"{HUB}/library/", f"{LOCAL}/").replace(f"{HUB}/", f"{LOCAL}/")
     return present.get(str(reference), "") or present.get(built, "")
 

@@ -50,11 +50,11 @@ class Manifest:
 
 @dataclass
 class Registry:
-    """Registry client with one token per repository; thread-safe."""
+    """Registry client, which keeps one access token per repository; thread-safe."""
 
     logins: Mapping[str, str]
     known: Mapping[str, Manifest]
-    """Manifests fetched in earlier runs, by digest."""
+    """Digest → manifest, for manifests fetched in earlier runs."""
     _tokens: dict[str, str] = field(default_factory=dict)
     _closed: dict[str, Unanswered] = field(default_factory=dict)
     """Registry that failed → its error; such a registry is not queried again."""

@@ -19,7 +19,7 @@ OPERATIONS = ("read", "write")
 """Names of the requests to the supervisor that access one file."""
 MAX_PATH_BYTES = 4096
 WARM = b"warm"
-"""Text that a fork of the preloaded interpreter reports instead of the shell's final directory."""
+"""Text that a pytest process forked from the supervisor reports, since it has no shell's final directory to report."""
 
 NOT_STARTED = 126
 """Exit code of a command that could not start; shells use the same code."""
@@ -77,7 +77,7 @@ class Command:
     request: Header
     pid: int
     pipes: list[Pipe]
-    """Three pipes from the command: output; report; final directory, or `WARM` from a fork."""
+    """Three pipes from the command: output; report; final directory, or the text `WARM` from a forked pytest."""
     started: float
     deadline: float
     timed_out: bool = False
@@ -146,7 +146,7 @@ def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
 
 
 def _readable(content: bytes) -> int:
-    """Return a file descriptor from which `content` can be read, without a process that writes it."""
+    """Return a file descriptor from which `content` can be read; no process has to write it."""
     if not content:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     reading, writing = os.pipe()

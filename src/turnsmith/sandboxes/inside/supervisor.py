@@ -43,7 +43,7 @@ class ExhaustedError(Exception):
 
 
 class Supervisor:
-    """Server of one sandbox's requests, until a `stop` request or a disconnect. Raises Forked in children that become pytest."""
+    """Server of the requests to one sandbox, until `stop` or a disconnect. Raises Forked in children that will run pytest."""
 
     def __init__(self, connection: socket.socket, limits: Limits, process_limits: dict[int, int], toolbox: str) -> None:
         self._connection = connection
@@ -179,7 +179,7 @@ def wake_on_child() -> int:
 
 @contextmanager
 def telling_why(connection: socket.socket) -> Iterator[None]:
-    """Report an exception to the host, then wait until the host disconnects."""
+    """Report an exception of the `with` block to the host, then wait until the host disconnects."""
     try:
         yield
     except Exception as error:

@@ -134,7 +134,7 @@ def _leave_parent(forked: Forked) -> None:
 
 
 def _environment(request: Header) -> dict[str, str]:
-    """Build the environment variables of pytest: those that a shell would give, and those that load the request's plugin."""
+    """Build the environment variables of pytest: those that bash would set, and those that load the request's plugin."""
     variables: dict[str, str] = request["env"]
     home, name = variables["HOME"], f"plugin_{os.urandom(8).hex()}"
     Path(home, f"{name}.py").write_text(request["plugin"], "utf-8")

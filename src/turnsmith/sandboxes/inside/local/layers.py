@@ -18,7 +18,7 @@ MAX_BYTES = 4 << 30
 
 
 class Layers:
-    """Opener of layers whose files then belong to the sandbox's user: by id-mapped mounts, or else by copies in memory.
+    """Opener of layers, which makes the sandbox's user the owner of their files, by id-mapped mounts or copies in memory.
 
     Each copy is a separate file system, which the kernel keeps until the last sandbox has unmounted it.
     """

@@ -65,7 +65,7 @@ def fork_sandbox(connection: socket.socket, trees: Trees, limits: Limits, identi
 
 
 def _be_process_one(named: socket.socket, connection: socket.socket, trees: Trees, limits: Limits) -> NoReturn:
-    """Build the sandbox, run its supervisor and exit; never return. Raises Forked in a child that becomes pytest."""
+    """Build the sandbox, run its supervisor and exit; never return. Raises Forked in a forked child that will run pytest."""
     try:
         if named.recv(1):  # else the spawner failed to map the user, and has reported it
             with telling_why(connection):

@@ -73,7 +73,7 @@ def _start(
 
 @cache
 def _warm_up() -> None:
-    """Preload pytest, so that later sandboxes fork from a warm interpreter."""
+    """Import pytest in the spawner, so that pytest starts faster in the sandboxes forked later."""
     try:
         preload(root.RUNTIME)
     except Exception as error:

@@ -59,7 +59,7 @@ def sum_rows(tensor: Tensor) -> int:
 def odd_factors(count: int, device: torch.device) -> Tensor:
     """Return fixed odd factors, int64, that multiply a row's columns before hashing.
 
-    They are invertible: no single change is lost.
+    Odd factors are invertible modulo 2**64, so a change of one number always changes the hash.
     """
     return mix(torch.arange(1, count + 1, device=device) * -7046029254386353131) | 1
 
@@ -93,7 +93,8 @@ def read_packed(name: str, module: nn.Module, weight: Tensor) -> Tensor:
     """Return the matrix with which a linear layer on a CPU computes.
 
     On a CPU, vLLM packs the weight for oneDNN or another library and empties the parameter. So the matrix is recovered
-    exactly, by multiplying rows of the identity. An embedding that is also the head keeps its parameter.
+    exactly, by multiplying rows of the identity. If the parameter still exists (output head tied to the embedding), raises
+    ValueError unless it is equal.
     """
     width: int = weight.shape[1] if weight.numel() else module.input_size_per_partition  # type: ignore[assignment]
     identity = torch.eye(width, dtype=weight.dtype)

@@ -23,7 +23,7 @@ from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, i
 NAME = "turnsmith"
 
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
-"""Keys of a model's configuration that must match before weights are sent."""
+"""Keys of a model's configuration whose values must be equal in Turnsmith's and the server's model."""
 
 
 @dataclass
