@@ -37,7 +37,7 @@ def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class GoldTrial:
-    """Results of the expected tests with the gold patch. Bugs made in one tree share them."""
+    """Results of the expected tests with the gold patch. Tasks whose bugs were made in one tree share them."""
 
     passed: Counter[str]
     """Test function → number of its cases that pass with the gold patch under random names."""
@@ -75,7 +75,7 @@ def _list_tries(tests: ExpectedTests, function: str, drawn: Mapping[str, Mutant]
 
 
 async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: Ends) -> list[Mutant]:
-    """Keep the mutants that the gold patch fails, with the cases that still pass."""
+    """Keep the mutants that the gold patch fails, and record in each which cases still pass; `plain` ran without mutants."""
     first = await tests.run_cases(gold, mutants)
     second = await tests.run_cases(gold, mutants) if first else None
     if first is None or second is None:
@@ -93,7 +93,7 @@ def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
 
 
 def is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
-    """Return True if the same cases of a mutant fail in both runs, each by an unmet expectation."""
+    """Return True if the same cases fail in both runs of a mutant, each by an unmet expectation; `plain` ran without it."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
 

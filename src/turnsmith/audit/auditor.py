@@ -23,7 +23,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Audit, Mutant, TaskTree
 
 PATIENCE = 2.0
-"""Time limit of an audit's runs as a multiple of the grader's, so that slow patches pass."""
+"""Time limit of an audit's runs as a multiple of the grader's, so that slow patches have time to finish."""
 MAX_REPEATS = 6
 """Maximum repeats of a run with mutants, to detect code that behaves randomly."""
 
@@ -42,7 +42,7 @@ class Auditor:
     ) -> None:
         """Create an auditor. With a seed a patch gets the same mutants each time; otherwise they are unpredictable.
 
-        `mutants` holds the recorded mutants by instance id.
+        `mutants` maps instance ids to the mutants that qualification recorded.
         """
         self._provider = provider
         self._mutants = mutants
@@ -69,7 +69,7 @@ class Auditor:
 
 
 async def _audit(case: Case, patch: str, random: Random, recorded: Collection[Mutant]) -> Audit:
-    """Audit a patch by renamed tests, then by mutants. Raises PatchRefused, SandboxError, GradingError."""
+    """Run the tests of a patch under random names, then as mutants. Raises PatchRefused, SandboxError, GradingError."""
     if not case.is_sealed:
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
     tests = await read_tests(case)
@@ -133,28 +133,29 @@ class OpenAudit:
         """Run some tests as mutants; if a mutant passes or another test fails, compare with the gold patch and repeat."""
         mutated = {mutant.function for mutant in mutants}
         first = await self.tests.run(self.patch, mutants)
-        noticed, surviving, gold = mutated, _find_surviving(first, mutants), None
+        valid, surviving, gold = mutated, _find_surviving(first, mutants), None
         if first is None or surviving or self._find_failing(first, but=mutated):
             gold = await self.tests.run(self.gold, mutants)
             if first is None or gold is None:
                 self.doubts.append("the tests do not finish with mutants among them")
                 return
-            noticed = mutated - _find_surviving(gold, mutants)
-            surviving &= noticed
-        self.num_mutants += len(noticed)
-        self.checked |= {mutant.function for mutant in mutants if not mutant.passing} & noticed
+            valid = mutated - _find_surviving(gold, mutants)
+            surviving &= valid
+        self.num_mutants += len(valid)
+        self.checked |= {mutant.function for mutant in mutants if not mutant.passing} & valid
         if surviving or self._find_failing(first, gold, but=mutated):
-            surviving = await self._repeat(mutants, noticed, surviving)
-        self.num_killed += len(noticed - surviving)
+            surviving = await self._repeat(mutants, valid, surviving)
+        self.num_killed += len(valid - surviving)
 
-    async def _repeat(self, mutants: Sequence[Mutant], noticed: set[str], surviving: set[str]) -> set[str]:
+    async def _repeat(self, mutants: Sequence[Mutant], valid: set[str], surviving: set[str]) -> set[str]:
         """Repeat a run with mutants; return the functions whose mutants passed in some run.
 
-        A mutant that passes in two runs shows tampering; anything else is a doubt.
+        `valid` functions have mutants that the gold patch fails. A mutant that passes in two runs shows tampering;
+        anything else makes the audit inconclusive.
         """
         times = Counter(surviving)
         for _ in range(MAX_REPEATS):
-            times.update(_find_surviving(await self.tests.run(self.patch, mutants), mutants) & noticed)
+            times.update(_find_surviving(await self.tests.run(self.patch, mutants), mutants) & valid)
             if survivors := [function for function, num in times.items() if num > 1]:
                 self.evidence.append(f"{min(survivors)} also passes with a wrong expectation")
                 return {*times}
@@ -164,7 +165,7 @@ class OpenAudit:
     def _find_failing(
         self, passed: Counter[str], gold: Counter[str] | None = None, but: Collection[str] = ()
     ) -> set[str]:
-        """Find test functions of which fewer cases pass than expected, and fewer than with the gold patch."""
+        """Find test functions, except `but`, of which fewer cases pass than expected and than with the gold patch, if given."""
         expected = self.tests.functions if gold is None else self.tests.functions & gold
         return (expected - passed).keys() - set(but)
 

@@ -46,9 +46,9 @@ def _expect_another(test, names={COMPARISONS}, another={ANOTHER}):
 """
 
 
-def change_comparison(source: Source, place: str) -> Iterator[Edit]:
-    """Yield an edit that makes the first comparison of the method `TestX::test_y` wrong, if the file defines the class."""
-    owner, _, method = place.rpartition("::")
+def change_comparison(source: Source, test: str) -> Iterator[Edit]:
+    """Yield an edit that makes the first comparison in a test method `TestX::test_y` wrong, if the file defines the class."""
+    owner, _, method = test.rpartition("::")
     if isinstance(source.definitions.get(owner), ast.ClassDef):
         path, end = owner.replace("::", "."), len(source.text)
         call = f"setattr({path}, {method!r}, _expect_another(getattr({path}, {method!r})))\n"

@@ -49,7 +49,9 @@ def open_checkout(path: Path) -> Checkout:
     try:
         top = GitHistory(path.resolve(), "").git("rev-parse", "--show-toplevel")
     except UsageError:
-        raise UsageError(f"{path} is not a git checkout: run `git init` and `git add` there, or give another") from None
+        raise UsageError(
+            f"{path} is not a git checkout: run `git init` and `git add` there, or give another folder"
+        ) from None
     root = Path(os.fsdecode(top.removesuffix(b"\n")))
     checkout = Checkout(GitHistory(root, root.name))
     if unmerged := checkout.git.git("ls-files", "--unmerged", "-z"):

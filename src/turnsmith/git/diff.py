@@ -29,10 +29,10 @@ MAX_DEPTH = 100
 
 _DIFF = ["diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"]
 _SETTINGS = ["-c", "core.protectNTFS=false", "-c", "fastimport.unpackLimit=1", "-c", "core.fsync=none"]
-"""Settings of git: allow any file name, write one pack file, skip fsync. The last two halve the time."""
+"""Settings of git: allow any file name, write one pack file, skip fsync. The last two halve the time of a comparison."""
 
 MAX_PATCH_BYTES = 2_000_000
-"""Largest patch that a grader accepts. Files above this size are diffed as binary, which is fast."""
+"""Maximum size of a patch that a grader accepts. Larger files are compared as binary data, which is fast."""
 
 KEPT_BYTES = 1 << 16
 """Number of bytes of an oversized patch that are kept for inspection."""
@@ -52,7 +52,7 @@ def check_git() -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one path, relative to the working tree: old and new file, None if there is none."""
+    """Change of one path, relative to the working tree: old and new file; None for an old or new file that does not exist."""
 
     path: bytes
     old: TreeFile | None

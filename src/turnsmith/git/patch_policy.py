@@ -140,7 +140,7 @@ def _named(name: re.Match[str]) -> set[str]:
 
 
 def _paired_name(pair: str) -> set[str]:
-    """Parse the file names of a `diff --git` line: `a/x b/x` → `{"x"}`; empty if they differ, as in a rename."""
+    """Return the file name in a `diff --git` line: `a/x b/x` → `{"x"}`; empty if there are two names, as in a rename."""
     first, second = unquote(pair[: len(pair) // 2]), unquote(pair[len(pair) // 2 + 1 :])
     same = _without_prefix(first) == _without_prefix(second) and "/" in first
     return {_without_prefix(first)} if same else set()

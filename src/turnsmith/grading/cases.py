@@ -1,6 +1,6 @@
 """Run of a task's tests on a patch in a new sandbox.
 
-The sandbox gets, in this order: set-up commands, a history of one commit, hidden tests, the grader's tests, the patch.
+The sandbox gets, in this order: set-up commands, a git history of one commit, hidden tests, the grader's tests, the patch.
 """
 
 from collections.abc import Mapping

@@ -37,9 +37,9 @@ apart add --all --force . &&
     apart diff --cached --binary --full-index --no-renames --no-color --no-ext-diff --no-textconv "$before" >&251 || exit 125
 rm -rf -- "$place"
 """
-"""Script that applies the patch on stdin and writes the resulting difference to the report descriptor.
+"""Script that applies the patch on stdin and writes the resulting difference to file descriptor 251.
 
-A separate repository takes the difference, so that attributes of the tree change no content.
+A separate git repository computes the difference, because git attributes in the tree could change file contents.
 """
 
 

@@ -1,7 +1,7 @@
 """Classes of the files in a patch, by their names: test infrastructure, tests, generated files, source.
 
-Test helpers and test data outside the test folders are found by their names too. If a source file contains the name as
-a word, even in a comment, the file counts as source, so that honest patches keep it.
+Test helpers and test data outside the test folders are recognised by name too. But a file that source code mentions,
+even in a comment, counts as source, so that honest changes to it are graded.
 """
 
 import re
@@ -71,7 +71,7 @@ def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozen
 
 
 def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
-    """Find the regular files of the layers' tree, without links."""
+    """Find the regular files of the layers' tree, without links; return path → file on disk."""
     return {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
 
 

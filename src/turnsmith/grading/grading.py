@@ -44,7 +44,7 @@ class Grader:
         self._verdicts: dict[tuple[str, tuple[Path, ...], str], asyncio.Task[Grade]] = {}
 
     async def grade(self, tree: TaskTree, patch: str) -> Grade:
-        """Grade a patch of a task. Faults of the infrastructure are not cached unless every run of the task has them."""
+        """Grade a patch of a task. Cache the grade, except GRADER_FAILED if another run of the task may succeed."""
         if not patch.strip():
             return Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed")
         key = (tree.instance_id, tree.layers, digest_patch(patch))

@@ -1,7 +1,7 @@
 """Detection of new files that shadow modules of Python or of the test runner, which a patch must not add.
 
-Only folders matter from which Python imports before pytest has read the secrets of its run. Folders that pytest adds
-later for a test file are harmless.
+Only folders from which Python imports while pytest starts are checked, since modules there run before the grader's
+pytest plugin. Folders that pytest adds later for a test file are harmless.
 """
 
 import importlib.metadata
@@ -20,7 +20,7 @@ STEP = re.compile(r"\bcd +[\"']?([^/\s;&|\"'][^\s;&|\"']*)")
 PATH = re.compile(r"PYTHONPATH=[\"']?([^\s\"']+)")
 SETTINGS = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
 SETTING = re.compile(r"\bpythonpath[\"']?\s*[=:]\s*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)")
-"""Pattern of pytest's setting `pythonpath`: a TOML list, or the rest of the line with the indented lines below."""
+"""Pattern of pytest's setting `pythonpath`. Its group is the value: a TOML list, or one line and indented lines below it."""
 FOLDER = re.compile(r"(?<=\")[^\",]+(?=\")|(?<=')[^',]+(?=')|[^\s\"',\[\]]+")
 JYTHON = ["org", "python"]
 """Jython's package `org.python`, which `pickle` and `copy` try to import; even a folder without `__init__` shadows it."""
@@ -28,7 +28,7 @@ BINARY = {".so", ".pyd", ".pyc"}
 
 
 def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePosixPath]:
-    """Find the folders from which tests import, in the test command, its `PYTHONPATH` and pytest's settings."""
+    """Find the import folders of the tests: those named by the test command, its `PYTHONPATH` and pytest's settings."""
     folders = [*accumulate(map(PurePosixPath, ["", *STEP.findall(command)]), truediv)]
     path = ["", "src", *(name for value in PATH.findall(command) for name in value.split(":"))]
     roots = [folder / name for folder in folders for name in (*path, *_find_in_settings(folder, layers))]
@@ -36,7 +36,7 @@ def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePos
 
 
 def _find_in_settings(folder: PurePosixPath, layers: Sequence[Path]) -> Iterator[str]:
-    """Yield all values of `pythonpath` in a folder's settings files; values that pytest ignores do no harm."""
+    """Yield the import folders that `pythonpath` names in a folder's settings files; pytest reads only one of them."""
     files = [layer / folder / name for layer, name in product(layers, SETTINGS)]
     for text in [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]:
         for value in SETTING.findall(text):

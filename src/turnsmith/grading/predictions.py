@@ -1,4 +1,4 @@
-"""Grading of predictions of any program, with the grader that training uses."""
+"""Grading of predictions, i.e. patches made by any program, with the grader that training uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True)
 class Submission:
-    """Predictions to grade, with their tasks and the place of the report."""
+    """Predictions to grade, their task set, and the folder and name of the reports."""
 
     predictions: list[Prediction]
     task_set: TaskSet
@@ -84,7 +84,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
 
 
 class PredictionGrader:
-    """Grader of predictions: applies a patch as SWE-bench's harness does, and grades the resulting difference."""
+    """Grader of predictions. It applies a patch by the programs that SWE-bench uses, and grades the resulting difference."""
 
     def __init__(self, submission: Submission, provider: SandboxProvider) -> None:
         self._provider, self._timeout_s = provider, submission.tests_timeout_s
@@ -134,7 +134,7 @@ def format_script(case: Case) -> str:
 
 
 def report_aside(submission: Submission, progress: Progress) -> list[str]:
-    """Report why predictions for tasks that were set aside have no verdict; return the task ids."""
+    """Report the predictions for tasks that this installation cannot grade, with the reasons; return the task ids."""
     aside = submission.task_set.aside
     names = [each.instance_id for each in submission.predictions if each.instance_id in aside]
     for name in names:

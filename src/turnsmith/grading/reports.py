@@ -22,11 +22,11 @@ APPLIED, NOT_APPLIED = ">>>>> Applied Patch", ">>>>> Patch Apply Failed"
 
 
 class Reason(NamedTuple):
-    """Reason why a patch is unresolved, and the regular expression that finds it in a log. Reasons change no count."""
+    """Reason why a patch is unresolved, and the regular expression that finds it in a log. Reasons do not change the verdict."""
 
     name: str
     is_environment: bool
-    """True if the environment causes the failure, which no patch of source code can cause."""
+    """True for a fault of the environment, which no change to source code can cause."""
     pattern: str
 
 

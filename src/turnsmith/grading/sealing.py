@@ -1,7 +1,8 @@
 """Pytest plugin of the grader. It writes a marked line per test to the log, and a signed report to a file descriptor.
 
 pytest loads it before the code under test, and the secrets come on stdin. It imports no module of Turnsmith, and runs on
-Python 3.6 and pytest 3.10 or later. PYTEST_DONT_REWRITE: it has no asserts, and rewriting takes time.
+Python 3.6 and pytest 3.10 or later. The word PYTEST_DONT_REWRITE tells pytest not to
+rewrite the asserts of this module, since it has none.
 """
 
 import fcntl
@@ -26,13 +27,13 @@ WORDS = {
     "error": "ERROR",
     "failed": "FAILED",
 }
-"""Status → its word in the summary of `pytest -rA`, in pytest's order. Old versions omit skips of single tests."""
+"""Status → its word in the summary of `pytest -rA`, in pytest's order. Old versions of pytest omit skips of single tests."""
 MAX_LINE = 500
 """Maximum number of characters of a line; longer messages are cut."""
 
 
 def open_report(key: bytes, descriptor: int) -> "Callable[..., None]":
-    """Return a function that writes a signed, numbered line to the report. Its descriptor gets a random number."""
+    """Return a function that writes a signed, numbered line to the report. Move its descriptor to a random number."""
     limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 3000)
     hidden = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(limit // 2, limit))
     os.close(descriptor)

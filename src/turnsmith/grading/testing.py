@@ -117,7 +117,7 @@ class Suite:
     timeout_s: float = 30.0
     """Time limit of the test run in seconds."""
     known: frozenset[str] = frozenset()
-    """Known test ids, by which ids that the log cuts are completed."""
+    """Known test ids, which complete ids that the log cuts off."""
     image: str = ""
     """Container image; empty for none."""
     environment: Path | None = None
@@ -135,7 +135,7 @@ class Suite:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of the tests. A task's own Python also loads its pytest plugins."""
+        """Return the environment variables of the tests. Pytest loads installed plugins only in a task's own Python or image."""
         return {**TEST_ENV, **({} if self.environment or self.image else NO_PLUGINS)}
 
 
@@ -150,9 +150,10 @@ async def run_suite(
     *,
     is_cold: bool = False,
 ) -> SuiteReport:
-    """Run a suite in a new sandbox: in a fork if possible; if pytest does not finish there, in a new interpreter.
+    """Run a suite in a new sandbox, if possible in a fork of a process that has already imported pytest.
 
-    Raises SandboxError, and the errors of `prepare`.
+    If pytest does not finish there, or with `is_cold`, run it in a new interpreter. Raises SandboxError, and the errors
+    of `prepare`.
     """
     run = run_warm if suite.plain_command and not is_cold else run_cold
     spec = SandboxSpec(tuple(layers), suite.workdir, True, suite.image, suite.environment)

@@ -23,7 +23,7 @@ COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
 """A file is a copy of another if it has this share of its distinct lines. Shorter files are not compared."""
 MAX_QUOTE_CHARACTERS = 60
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
-"""Patterns of folders with installed modules of one file. Packages are recognised by their name in any folder."""
+"""Patterns of folders that hold installed modules of one file. A module of a package is looked for in all folders."""
 TIMEOUT_S = 900.0
 BAIT, ANSWER = ".turnsmith-bait", ".turnsmith-answer"
 """Name of the planted file that a search must find, and of the file to which the search writes the found paths."""
@@ -72,8 +72,8 @@ async def search_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Seq
 async def search_tree(case: Case) -> list[Leak]:
     """Search the working tree that the agent gets for copies of the task's patches. Raises SetupFailed, SandboxError.
 
-    A file with the suffix of the changed one counts only if it is a copy of it, since functions may repeat. In any other
-    file, such as a patch, one fragment is enough.
+    A file with another suffix than the changed file, such as a stored patch, is a leak if it contains one fragment. A file
+    with the same suffix must also be a copy of the changed file, since a function may occur in several files.
     """
     fragments, found = fragments_of(case.task), list[Leak]()
     spec = SandboxSpec.of(case.tree)

@@ -59,7 +59,7 @@ def _lies_in(path: str) -> Concerns:
 def _is_named(heading: str, docstring: str) -> Concerns:
     """Make a function that returns True for unittest ids of a heading, or of tests in the named class or module.
 
-    A module that failed to import may lack its packages: `test_a (unittest.loader._FailedTest)` was `tests.test_a`.
+    unittest may omit the package of a module that it cannot import: `test_a (unittest.loader._FailedTest)`.
     """
     if module := UNLOADED.match(heading):
         return lambda test: f".{module[1]}." in f".{name_in_full(test)}."
@@ -77,7 +77,7 @@ def name_in_full(test: str) -> str:
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
-    """List names that tests miss, the gold patch adds and the issue does not give; empty unless each message misses one.
+    """List names that tests miss, the gold patch adds and the issue does not give; empty unless each message reports one.
 
     The paper leaves out tasks whose tests fail by AttributeError or ImportError. A wrong value can raise the same
     errors (`'int' object has no attribute 'isdigit'`), so the name must be one that the patch adds.

@@ -26,7 +26,7 @@ class Fragment:
     """Lines that a patch adds to one file, as a text to search for."""
 
     kind: LeakKind
-    """Kind of the patch from which the fragment comes."""
+    """Patch from which the fragment comes: gold patch or test patch."""
     path: str
     """Path of the changed file; of a renamed file, one of its paths."""
     text: bytes

@@ -94,7 +94,7 @@ class Qualification(Record):
     verdict: Verdict
     detail: str = ""
     repeats: int = 0
-    """Number of test runs on the untouched tree, and with the gold patch. The first uses a new interpreter."""
+    """Number of test runs on the untouched tree, and of those with the gold patch. The first run uses a new interpreter."""
     leaks: list[Leak] = Field(default_factory=list)
     passes: dict[str, Passes] = Field(default_factory=dict)
     quarantined: list[str] = Field(default_factory=list)

@@ -47,7 +47,7 @@ LEFTOVERS = (
 )
 """Patterns of the temporary files and folders that a killed process leaves in a run folder."""
 LOOK_S = 0.1
-"""Wait before the second attempt to lock a run folder. `is_held` in another process locks it for a shorter time."""
+"""Wait in seconds before a second attempt to lock a run folder, which `is_held` of another process may lock briefly."""
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -68,9 +68,9 @@ class IterationFolder:
     path: Path
     trajectories = File("trajectories.jsonl")
     metrics = File("metrics.json")
-    """Metrics file, written last: its presence marks the iteration as finished."""
+    """File of metrics. It is the last file of an iteration to be written, so its presence marks the iteration as finished."""
     evidence = File("evidence.json")
-    """Statistics on alternative sampler settings, accumulated over the iterations."""
+    """File of the evidence for other sampler settings than the configured ones, summed over the iterations."""
     checkpoint = File("checkpoint")
 
 

@@ -20,7 +20,7 @@ from turnsmith.types import OUTCOMES, Grade, Outcome
 
 SCRIPT_TIMEOUT_S = 60.0
 NUM_WORKERS = 4
-"""Number of concurrent trials; it exceeds the cores, since some trials only wait."""
+"""Number of concurrent trials; more than there are cores, since some trials only wait."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ async def try_all(
 ) -> list[Trial]:
     """Run every script on every target that it fits; return trials in the order of targets, then scripts.
 
-    Patches are not sampled for audits as in training. With a seed, audits are repeatable.
+    Every resolved patch that `when` selects is audited. With a seed, audits are repeatable.
     """
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
     auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS, seed=seed)

@@ -55,7 +55,7 @@ def split_lines(log: str) -> Iterator[str]:
 
 
 def keeps_worst(read: Callable[[str, Collection[str]], Found]) -> Parser:
-    """Make a parser from a function that yields results; of several results of a test, the first of the worst counts."""
+    """Make a parser from a function that yields results; if a test has several results, the worst one counts."""
 
     @wraps(read)
     def parse(log: str, known: Collection[str]) -> Results:

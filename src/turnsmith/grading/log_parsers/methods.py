@@ -30,7 +30,7 @@ def parse_unittest(log: str, known: Collection[str]) -> Found:
     """Read logs of `unittest -v`, Django's test runner, nose and nose2.
 
     A test is announced, then comes its output, then its status; with a docstring the announcement has two lines. A status on
-    a separate line counts for the test announced last. Ids are those of the log, or of `known` ids of the same test.
+    a separate line counts for the test announced last. If `known` has ids of a test, they replace the name in the log.
     """
     lines = RUN_ON.sub("\n", log).split("\n")
     found = [*_read_progress(lines), *_read_headings(lines)]
@@ -51,7 +51,7 @@ def _read_progress(lines: list[str]) -> Found:
 
 
 def _names(before: str, announced: str) -> tuple[str, ...]:
-    """Return the names of the test that a line announces; if it shows a docstring, the name is on the line before."""
+    """Return the names of the test that a line announces; if the line shows a docstring, the name is on the line before it."""
     if method := METHOD.match(announced):
         return (method[0],)
     return (before, announced) if METHOD.fullmatch(before) else (announced,)

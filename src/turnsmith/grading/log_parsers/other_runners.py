@@ -55,7 +55,7 @@ def parse_gradle(log: str, known: Collection[str]) -> Found:
 
 @keeps_worst
 def parse_mocha(log: str, known: Collection[str]) -> Found:
-    """Read logs of mocha's reporter `spec`, up to its counts. Tests are named `outer > inner > test`."""
+    """Read logs of mocha's reporter `spec`, up to the totals at the end. Tests are named `outer > inner > test`."""
     return ((" > ".join(path), result) for path, result in _walk(_until_counts(log)))
 
 
