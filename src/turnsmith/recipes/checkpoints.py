@@ -16,7 +16,7 @@ class Checkpoint:
     """Name of the checkpoint, and of the folder of its evaluations: `stage1`, or `stage1@4` if the stage went on after it."""
     stage: str
     num_done: int
-    """Number of finished iterations of its stage when the checkpoint was saved."""
+    """Number of iterations of the stage that were finished when the checkpoint was saved."""
     directory: Path
 
 

@@ -35,7 +35,7 @@ class RunContext:
     eval_tasks: list[TaskSet]
     progress: Progress
     feed: Feed
-    """Sender of finished metrics to the experiment trackers."""
+    """Object that sends finished metrics to the experiment trackers."""
 
     @property
     def token_policy(self) -> "TokenPolicy":
@@ -89,6 +89,6 @@ class Iteration:
         return read_json(file) if file.exists() else {}
 
     def read_previous_evidence(self) -> dict[str, float]:
-        """Read the evidence in nats for each sampler setting, summed over all earlier iterations; empty for the first."""
+        """Read sampler setting → evidence (nats) that the engine used it, summed over earlier iterations; empty for the first."""
         file = self.run.folder.iteration(self.stage.name, self.number - 1).evidence
         return read_json(file) if file.exists() else {}

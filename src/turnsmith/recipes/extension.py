@@ -53,7 +53,7 @@ def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
 
 
 def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
-    """Explain why a configuration key cannot change, as `be 4, since 5 are done`; empty if it can."""
+    """Explain why a configuration key cannot change: the rest of the sentence `KEY cannot`; empty if it can."""
     if any(fnmatchcase(key, pattern) for pattern in FREE):
         return ""
     match key.split("."):

@@ -43,7 +43,7 @@ def refuse_evaluated(conversations: Iterable[Conversation], path: Path, eval_tas
         if shared := sorted(same | about.intersection(task.instance_id for task in task_set.tasks)):
             raise UsageError(
                 f"{path} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
-                f"eval_tasks.{task_set.name}: remove them from one"
+                f"eval_tasks.{task_set.name}: remove them from one of the two"
             )
 
 
@@ -65,7 +65,9 @@ def load_samples(
             samples.append(sample)
     if not samples:
         counted = ", ".join(f"{int(count)} {name.partition('/')[2]}" for name, count in counts.items())
-        raise UsageError(f"no conversation of {name} is resolved and fits {max_tokens} tokens ({counted}): give others")
+        raise UsageError(
+            f"no conversation of {name} is resolved and fits {max_tokens} tokens ({counted}): give more of them"
+        )
     kept = float(len(samples))
     return samples, counts | {"conversations/kept": kept, "conversations/retokenised": kept}
 

@@ -69,7 +69,7 @@ def report(iteration: Iteration, metrics: Metrics) -> None:
 
 
 def find_warnings(iteration: Iteration, metrics: Metrics) -> Iterator[str]:
-    """Yield warnings: reward rises with exploit contact, no group has signal, or sampler and policy differ."""
+    """Yield warnings: attempts to exploit the grader rise with the reward, nothing is learned, or sampler and policy differ."""
     before = iteration.read_previous()
     for name in rises_with_reward(before, metrics):
         yield (

@@ -70,7 +70,7 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
 
 
 def tell_again(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Report the results of a finished evaluation, and send missing metrics to trackers. Returns [] if work is left."""
+    """Report the results of a finished evaluation, and send missing metrics to the trackers. Returns [] if work is left."""
     if results := read_finished(config, folder):
         announce(BASE, results, progress)
         with closing(Feed(config, folder, progress)) as feed:

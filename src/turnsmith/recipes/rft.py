@@ -81,7 +81,7 @@ def load_conversations(path: Path, rft: RFTConfig, run: RunContext) -> tuple[lis
 async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Trajectory]:
     """Collect the base model's rollouts of every task, with a demonstration in the prompt if `rft.demonstration` is set.
 
-    Raises UsageError if a trajectory has no digest, which proves that its tokens were sampled.
+    Raises UsageError if a trajectory lacks the digest that proves that its tokens were sampled.
     """
     journal = run.folder.iteration(STAGE, 0).trajectories
     refuse_unproven(read_trajectories(journal), journal)
@@ -109,7 +109,7 @@ def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
     kept = [trajectory for trajectory in trajectories if trajectory.resolved]
     if not kept:
         raise UsageError(
-            f"the base resolved none of {len(trajectories)} rollouts: give easier tasks or a stronger base"
+            f"the base model resolved none of {len(trajectories)} rollouts: give easier tasks or a stronger base model"
         )
     return kept
 

@@ -1,6 +1,7 @@
 """One stage of synchronous RL with a modified DAPO (paper §3.2, §4.3).
 
-Each iteration collects groups, keeps those with signal, takes optimizer steps, and sends the new weights to the engine.
+Each iteration collects groups, and takes optimizer steps on those with signal, i.e. with unequal rewards. It sends the new
+weights to the engine.
 """
 
 import time
@@ -75,7 +76,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
 
 
 async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
-    """Collect G trajectories of each task. Raises UsageError if one has no digest, which proves that it was sampled."""
+    """Collect G trajectories of each task. Raises UsageError if one lacks the digest that proves that it was sampled."""
     number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.files.trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(

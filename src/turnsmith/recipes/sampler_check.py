@@ -43,7 +43,7 @@ ALARM_NATS = least_evidence(len(ALTERNATIVES), FALSE_ALARMS)
 NUM_ERRORS = 4
 """Number of standard errors within which a difference is attributed to chance."""
 SKEW_NATS = 40.0
-"""Nats that are also attributed to chance, since a few rare tokens of about ten nats can dominate the sum."""
+"""Further difference in nats that is attributed to chance: a few rare tokens of ten nats each can dominate the sum."""
 
 
 def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
@@ -59,7 +59,7 @@ def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
 
 
 async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], iteration: Iteration) -> Metrics:
-    """Check on random trajectories that the engine samples from the policy. Raises TrainingError above a bound."""
+    """Check on random trajectories that the engine samples from the policy. Raises TrainingError if it clearly does not."""
     chosen = draw(trajectories, NUM_TOKENS, iteration.seed("sampler"))
     if not chosen:
         return {}
@@ -123,7 +123,7 @@ def describe_filter(share: float) -> str:
 def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
     """List the warnings of an iteration's metrics.
 
-    If the log-prob gap is above its bound, evidence for sampler settings is not reported, since it means nothing then.
+    If the log-prob gap is above `logprob_gap.warn`, evidence for sampler settings means nothing and is not reported.
     """
     gap, share = metrics.get("logprob_gap/mean", 0.0), metrics.get("sampler/filter_share", 0.0)
     filters = [describe_filter(share)] if abs(share) > WARN_SHARE else []
@@ -134,7 +134,7 @@ def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
 
 
 def list_settings(metrics: Metrics, alarm: float) -> list[str]:
-    """Describe the sampler setting with the most evidence, if that reaches the alarm."""
+    """Describe the sampler setting with the most evidence, if it reaches `alarm` nats."""
     nats = {kind: metrics.get(f"sampler/{kind}_nats", 0.0) for kind in VALUES}
     kind = max(nats, key=lambda each: nats[each])
     if nats[kind] < alarm:

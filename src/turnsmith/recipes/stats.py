@@ -14,9 +14,9 @@ LEVEL = 0.05
 MIN_CLUSTERS = 6
 """Minimum number of repositories for a test by repository. With five, p is at least 2 / 2⁵ = 0.06, above the level."""
 NUM_DRAWS = 99_999
-"""Number of random sign patterns in the permutation test. If fewer patterns exist, all of them are used."""
+"""Number of random draws of the differences' signs in the permutation test; if fewer draws exist, all are used."""
 BATCH = 5_000
-"""Number of sign patterns in memory at once."""
+"""Number of draws of signs in memory at once."""
 NUM_HALVINGS = 60
 """Number of bisection steps, enough for the precision of a float."""
 DECIMALS = 9
@@ -91,9 +91,9 @@ class PairedRates:
     """Resolved rates of two checkpoints on the same tasks. The three sequences have one item per task."""
 
     before: Sequence[float]
-    """Rate of each task, 0 to 1."""
+    """Resolved rate of each task at the first checkpoint, 0 to 1."""
     after: Sequence[float]
-    """Rate of each task, 0 to 1."""
+    """Resolved rate of each task at the second checkpoint, 0 to 1."""
     clusters: Sequence[str]
     """Repository of each task; results of tasks of one repository are correlated."""
 

@@ -11,8 +11,8 @@ from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.evaluate import is_evaluated
 from turnsmith.runs.folder import read_json
 
-REMEDIES = {0.0: "easier tasks, more turns or a stronger base", 1.0: "harder tasks"}
-"""Solve rate → remedy if all iterations have it: 0 if no rollout resolves its task, 1 if all do."""
+REMEDIES = {0.0: "easier tasks, more turns or a stronger base model", 1.0: "harder tasks"}
+"""Solve rate of all recent iterations → remedy: 0 if no rollout resolved its task, 1 if all did."""
 OTHERWISE = "a larger group_size, or tasks that are resolved sometimes"
 
 

@@ -53,7 +53,7 @@ def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
 
 
 def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress) -> None:
-    """Warn of evaluation tasks that are older than a training task of the same repository, which may contain their fix."""
+    """Warn of evaluation tasks whose fix may be in the tree of a training task, since that task is of a later date."""
     newest: dict[str, datetime] = {}
     for repository, date in filter(None, map(_date_task, train.tasks)):
         newest[repository] = max(date, newest.get(repository, date))
@@ -114,4 +114,4 @@ async def make_tasks(
             spec = PracticeSpec(config.split, total, config.difficulty, seed)
             tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: work.advance())
     if len(tasks) < total:
-        progress.log(f"{name}: {len(tasks)} of {total} tasks: its tests detect no more bugs")
+        progress.log(f"{name}: {len(tasks)} of {total} tasks were made, since the tests detect no more bugs")

@@ -1,5 +1,5 @@
 """Reviews of a finished run: audits of patches, provenance of samples, and mismatch of engine and trainer.
 
-Each module is one review, and the work of one command. Commands and other recipes import these modules. A review reads a
+Each module implements one review and one command. Commands and other recipes import these modules. A review reads a
 run folder, and may store its result there. It never trains.
 """

@@ -100,7 +100,9 @@ def find_paid(task_sets: Sequence[TaskSet], folder: RunFolder) -> dict[tuple[str
         (trajectory.instance_id, trajectory.patch) for journal in folder.journals() for trajectory in read_paid(journal)
     )
     if gone := [name for name, _ in patches if name not in trees]:
-        raise UsageError(f"{folder.path} has trajectories of {gone[0]}, not in its task sets: put them back")
+        raise UsageError(
+            f"{folder.path} has trajectories of {gone[0]}, a task that its task sets lack: put the sets back"
+        )
     digests = {patch: digest_patch(patch) for _, patch in patches}
     return {(name, digests[patch]): (trees[name], patch) for name, patch in patches}
 

@@ -1,4 +1,4 @@
-"""Diagnosis of a gap between the log-probs of engine and policy: scores one iteration again under each hypothesis."""
+"""Diagnosis of a gap between the log-probs of engine and policy: scores one iteration again for each possible cause."""
 
 import random
 from collections.abc import Iterator
@@ -150,7 +150,7 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
     *before, standing = list_standings(config, folder, place)
     if not standing.is_there:
         raise UsageError(
-            f"{standing.name} sampled {place} and is gone: of each stage the last {config.keep_checkpoints} are kept "
+            f"{standing.name} sampled {place} and was deleted: of each stage the last {config.keep_checkpoints} are kept "
             "(keep_checkpoints): examine a later iteration, or keep more"
         )
     found = [t for t in read_last(folder.iteration(place.stage, place.iteration).trajectories) if t.sampled.any()]

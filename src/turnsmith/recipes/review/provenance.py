@@ -97,7 +97,7 @@ def keep_with_digests(trajectories: Iterable[Trajectory], traced: Traced) -> Ite
 
 
 def find_broken(trajectories: list[Trajectory], journal: Path, *, trains: bool) -> BrokenLink | None:
-    """Find the first broken link of a journal and, if it was trained on, of samples and micro-batches made from it."""
+    """Find the first broken link of a journal and, if training used it, of the samples and micro-batches made from it."""
     for trajectory in trajectories:
         if found := find_break(claim_of_journal(trajectory)):
             return BrokenLink("engine → journal", found, journal)

@@ -26,7 +26,7 @@ from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
 
 class Watcher(Progress, Protocol):
-    """Viewer of progress that also shows the turns of attempts."""
+    """Interface of a progress display that also shows the turns of attempts."""
 
     def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
         """Show a finished turn; attempts are counted from 0, turns from 1."""
