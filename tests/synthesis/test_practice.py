@@ -146,7 +146,7 @@ class ForgetfulProvider:
 async def test_a_sandbox_that_runs_no_suite_is_reported(provider, tmp_path):
     (tmp_path / "empty").mkdir()
     forgetful = ForgetfulProvider(provider, tmp_path / "empty")
-    with raises(UsageError, match=r"practice repository .* raise its limits"):
+    with raises(UsageError, match=r"practice repository .* raise the sandbox's limits"):
         async with asyncio.timeout(60):
             await make_practice_tasks(PracticeSpec("train", 1, 0.0, 0), tmp_path / "set", forgetful)
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]

@@ -1,7 +1,7 @@
 """Loop of one episode: sample a turn, parse its command, run it, observe, until submission or a limit (paper §3.1).
 
-The dialogue is append-only; turns with a format error stay in it and count. A failure of sandbox or engine ends the episode
-with a stop reason and keeps the turns so far.
+The dialogue is append-only; turns with a format error stay in the dialogue and count as turns. A failure of sandbox or
+engine ends the episode with a stop reason and keeps the turns so far.
 """
 
 import time
@@ -40,7 +40,7 @@ def check_fits(
     demonstration: bool = False,
     limit: str = "agent.max_context",
 ) -> None:
-    """Raise UsageError if the limits leave no room for a turn in some task or for text in observations."""
+    """Raise UsageError if the limits leave no room for a turn after a task's first prompt, or for text in observations."""
     for task in tasks:
         if misfit := find_misfit(task, dialogues, scaffold, config, demonstration=demonstration, limit=limit):
             raise UsageError(f"task {task.instance_id}: {misfit}")
@@ -50,7 +50,7 @@ def check_fits(
 def find_misfit(
     task: Task, dialogues: DialogueFactory, scaffold: Scaffold, config: AgentConfig, *, demonstration: bool, limit: str
 ) -> str:
-    """Explain why a task's first prompt leaves no room for a turn; empty if it does.
+    """Explain why a task's first prompt leaves no room for a turn; return "" if there is room.
 
     `limit` is the configuration key of the context limit, such as `stages.0.max_context`.
     """

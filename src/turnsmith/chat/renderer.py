@@ -108,7 +108,7 @@ class ChatRenderer:
         return token_ids
 
     def _trim(self, before: int | str | None, text: str, after: int | str | None) -> str:
-        """Strip the white space of a text that the special tokens before and after it absorb."""
+        """Strip white space at an end of a text if the special token next to this end absorbs white space."""
         text = text.lstrip(_WHITE_SPACE) if before in self._strips_right else text
         return text.rstrip(_WHITE_SPACE) if after in self._strips_left else text
 

@@ -2,8 +2,8 @@
 
 The template is rendered with markers in place of messages; the text around the markers is the glue. A template is used as
 shipped if it is append-only: a longer conversation only adds the reply and the same glue. With `keep-turns` a template may
-drop or wrap earlier turns, as templates of thinking models do; the glue of the last turn is then used, and earlier turns stay
-as sampled. Templates that change other earlier text are refused.
+drop or wrap earlier turns, as templates of thinking models do; the glue around the last turn is then used for all turns, and
+earlier turns stay as sampled. Templates that change other earlier text are refused.
 """
 
 import re
@@ -147,7 +147,7 @@ def _derive(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
 
 
 def _check_append_only(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
-    """Raise TemplateFault if a longer conversation is not rendered as prompt, replies and the same text between them."""
+    """Raise TemplateFault if a longer conversation is not rendered as the prompt, and the replies with the glue between them."""
     if whole != glue.prompt + "".join(glue.lead + reply + glue.between for reply in replies):
         raise TemplateFault("is not append-only (it rewrites earlier turns, for example drops their reasoning)")
 

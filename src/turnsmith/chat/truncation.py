@@ -18,7 +18,7 @@ _MAX_DIGITS = 9
 _NOTICE_BYTES = len(NOTICE.format("")) + _MAX_DIGITS
 """Maximum number of bytes of a truncation notice."""
 _END_CHARACTERS = 8
-"""Number of characters that are tokenised at each end of a long text, per token to keep; few texts have longer tokens."""
+"""Number of characters per kept token that are tokenised at each end of a long text; few texts have longer tokens."""
 
 
 def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:

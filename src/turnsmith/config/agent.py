@@ -15,15 +15,15 @@ class AgentConfig(Section):
     prompts: str | None = None
     """Prompt templates instead of the scaffold's: `paper`, `brief` (for tiny models), `bash`, or a folder."""
     max_turns: int = Field(40, ge=1)
-    """T_max: turns after which the episode ends."""
+    """Number of turns after which the episode ends (T_max in the paper)."""
     max_context: int = Field(65_536, ge=64)
     """Largest trajectory in tokens, including the prompt."""
     max_new_tokens: int = Field(4_096, ge=1)
-    """Most tokens sampled in one turn."""
+    """Maximum number of tokens sampled in one turn."""
     window_lines: int = Field(100, ge=2)
     """Lines shown by the file viewer."""
     max_observation_tokens: int = Field(8_000, ge=16)
-    """Most tokens of one observation; the middle of a longer one is cut, with a note."""
+    """Maximum tokens of one observation; the middle of a longer observation is replaced by a notice."""
     command_timeout_s: float = Field(60.0, gt=0)
     """Seconds that one command may take."""
     episode_timeout_s: float = Field(1_800.0, gt=0)

@@ -31,7 +31,7 @@ class EndpointConfig(Section):
     key_variable: str = Field("", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
     """Name of the environment variable that holds the API key; empty if the server needs no key."""
     requests_per_minute: float | None = Field(None, gt=0)
-    """Most requests started per minute; unlimited if absent."""
+    """Maximum number of requests started per minute; unlimited if absent."""
     retries: int = Field(6, ge=0)
     """Retries of a request after a temporary fault: 429, 5xx, a broken connection, an empty answer."""
     timeout_s: float = Field(600.0, gt=0)
@@ -58,7 +58,7 @@ class VllmConfig(Section):
     """vLLM servers in a separate Python environment (docs/vllm.md)."""
 
     python: str | None = None
-    """Python interpreter of an environment with vLLM; it starts the servers, which end with the run."""
+    """Path of a Python interpreter with vLLM, which the run uses to start servers; they end with the run."""
     address: str | None = None
     """Address of a running server on this machine, instead of `python`; it must accept weights from Turnsmith."""
     replicas: int = Field(1, ge=1)
@@ -66,7 +66,7 @@ class VllmConfig(Section):
     eager: bool = True
     """Run layers without compilation; false compiles them at start, which takes a minute on a CPU and samples faster."""
     check_held: bool = True
-    """Compare the layers' weights after each update; set false for models that vLLM stores in another layout."""
+    """Check that vLLM holds the new weights after each update; set false for models that vLLM stores in another layout."""
     arguments: list[str] = []
     """Additional arguments of `vllm serve`, such as `--gpu-memory-utilization=0.5`."""
 

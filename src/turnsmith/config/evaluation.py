@@ -6,7 +6,7 @@ from turnsmith.config.section import Section
 from turnsmith.types import SamplingParams
 
 ROUNDING_GAP = {"float32": 1e-4, "bfloat16": 2e-2}
-"""Mean gap of log-probs that rounding can cause, by `model.dtype`; docs/mismatch.md has measurements."""
+"""Mean log-prob difference of engine and trainer that rounding can cause, by `model.dtype` (docs/mismatch.md)."""
 
 
 class EvalConfig(Section):
@@ -32,6 +32,6 @@ class GapConfig(Section):
     """Limits of the mean absolute difference between the engine's and the trainer's log-probs."""
 
     warn: float | None = Field(None, gt=0)
-    """Difference above which the run warns; if absent, 1e-4 in float32 and 2e-2 in bfloat16, the size of rounding errors."""
+    """Mean difference above which the run warns; if absent, the size of rounding errors: 1e-4 in float32, 2e-2 in bfloat16."""
     stop: float = Field(1.0, gt=0)
-    """Difference above which the run stops."""
+    """Mean difference above which the run stops."""

@@ -28,7 +28,7 @@ EXTRAS = {
     "wandb": Extra("metrics in Weights & Biases", ("wandb",)),
     "mlflow": Extra("metrics in MLflow", ("mlflow",)),
 }
-"""Extras by name. vLLM is none of them, since it is installed in a separate virtual environment."""
+"""Extras by name. There is no extra for vLLM, because it is installed in a separate virtual environment."""
 EXTRA_OF = {package: name for name, extra in EXTRAS.items() for package in extra.packages}
 
 

@@ -159,7 +159,7 @@ def _find_place(node: Any, name: str, dotted: str) -> str | int:
     if isinstance(node, dict):
         return name
     if not isinstance(node, list):
-        raise UsageError(f"--{dotted}: {name!r} is inside a value: give a key of a section")
+        raise UsageError(f"--{dotted}: {name!r} has no place inside a plain value: give a key of a section")
     if not name.isdigit() or int(name) >= len(node):
         raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}: give a number from 0")
     return int(name)

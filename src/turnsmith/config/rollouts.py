@@ -11,11 +11,11 @@ class RolloutConfig(Section):
     """Scheduling of episodes and gradings."""
 
     concurrency: int = Field(64, ge=1)
-    """Episodes that run concurrently; with an endpoint also the most concurrent requests."""
+    """Number of episodes that run concurrently, and thus the limit of concurrent requests to a model server."""
     retries: int = Field(2, ge=0)
     """Retries of a rollout after an infrastructure failure."""
     grading_workers: int = Field(2, ge=1)
-    """Gradings that run concurrently."""
+    """Number of gradings that run concurrently."""
     tests_timeout_s: float = Field(1_800.0, gt=0)
     """Seconds that the tests of one patch may take; less if the gold patch's time is known (docs/grading.md)."""
 
@@ -24,6 +24,6 @@ class AuditConfig(Section):
     """Audit of resolved patches for tampering with the tests."""
 
     when: Literal["off", "suspicious", "all"] = "suspicious"
-    """Resolved patches to audit before RFT and RL train on them; evaluation audits none."""
+    """Resolved patches to audit before training: none, those with code that may affect tests (`suspicious`), or all."""
     rate: float = Field(0.05, ge=0, le=1)
-    """Fraction of unsuspicious patches that are audited too; 1 after a failed audit, until an iteration has none."""
+    """Fraction of the other resolved patches to audit too; all after a failed audit, until an iteration has no failed audit."""

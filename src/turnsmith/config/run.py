@@ -33,7 +33,7 @@ class RunConfig(Section):
     train_tasks: TaskSetConfig | None = None
     """Training tasks of RFT and RL; not needed for evaluation."""
     require_qualified: bool = True
-    """Require that `turnsmith tasks qualify` has examined the training tasks, and leave out the tasks that failed.
+    """Require that `turnsmith tasks qualify` has examined the training tasks, and leave out the tasks that it rejected.
 
     A run qualifies tasks that it makes from a package. Practice tasks that it makes need no record.
     """
@@ -112,5 +112,5 @@ class RunConfig(Section):
         return self.logprob_gap.warn or ROUNDING_GAP[self.model.dtype]
 
     def seed_of(self, section: TaskSetConfig) -> int:
-        """Return the seed of a task set, or else the run's."""
+        """Return the seed of a task set, or the run's seed if the task set has none."""
         return self.seed if section.seed is None else section.seed

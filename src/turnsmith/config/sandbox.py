@@ -20,7 +20,7 @@ class SandboxConfig(Section):
     memory_mb: int = Field(1_024, ge=32)
     """Memory limit of one sandbox, in MiB."""
     max_processes: int = Field(128, ge=4)
-    """Most processes and threads in one sandbox."""
+    """Maximum number of processes and threads in one sandbox."""
     disk_mb: int = Field(512, ge=1)
     """Size limit of the writable layer, in MiB."""
     hidden: list[str] = ["/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/lib/google-cloud-sdk"]

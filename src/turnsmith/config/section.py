@@ -4,6 +4,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """Frozen block of keys that refuses unknown keys."""
+    """Frozen configuration section that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -24,9 +24,9 @@ class TaskSetConfig(Section):
     practice_tasks: int = Field(0, ge=0)
     """Number of tasks to make from generated practice repositories."""
     split: Literal["train", "heldout"] = "train"
-    """Practice split; `heldout` uses other seeds, and also kinds of module that `train` never uses."""
+    """Split of practice tasks; `heldout` uses other seeds, and also kinds of module that `train` never uses."""
     difficulty: float = Field(0.3, ge=0.0, le=1.0)
-    """Practice difficulty from 0 (short functions, informative issues) to 1 (long functions, uninformative issues)."""
+    """Difficulty of practice tasks, from 0 (short functions, informative issues) to 1 (long functions, uninformative issues)."""
     seed: int | None = None
     """Random seed for making tasks; the run's seed if absent."""
     package: str | None = None

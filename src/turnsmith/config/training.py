@@ -35,7 +35,7 @@ class OptimizerConfig(Section):
     warmup_steps: int = Field(0, ge=0)
     """Steps of linear warm-up; 10 by default in RFT."""
     max_tokens_per_micro_batch: int = Field(65_536, ge=64)
-    """Most tokens of one forward and backward pass; a longer sample gets its own pass."""
+    """Maximum tokens of one forward and backward pass; a longer sample gets a pass of its own."""
 
 
 class RFTConfig(Section):
@@ -54,7 +54,7 @@ class RFTConfig(Section):
     demonstration: bool = True
     """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
     max_turns: int = Field(40, ge=1)
-    """T_max of the base policy's rollouts, in turns."""
+    """Number of turns after which a rollout of the base policy ends (T_max in the paper)."""
     max_context: int = Field(65_536, ge=64)
     """Largest trajectory of the base policy's rollouts, in tokens."""
     optimizer: OptimizerConfig = OptimizerConfig(**RFT_OPTIMIZER)
@@ -81,7 +81,7 @@ class StageConfig(Section):
     tasks_per_iteration: int = Field(300, ge=1)
     """Tasks of one iteration."""
     group_size: int = Field(10, ge=2)
-    """G: trajectories per task."""
+    """Number of trajectories per task (G in the paper)."""
     batch_size: int = Field(128, ge=1)
     """Batch size of an optimizer step, in `batch_unit`."""
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
@@ -95,30 +95,30 @@ class StageConfig(Section):
     clip_eps_high: float = Field(0.3, gt=0)
     """Upper clip: token ratios above 1 + this are clipped (`dapo`)."""
     max_turns: int = Field(40, ge=1)
-    """T_max of the stage: turns after which an episode ends."""
+    """Number of turns after which an episode of the stage ends (T_max in the paper)."""
     max_context: int = Field(65_536, ge=64)
     """Largest trajectory of the stage, in tokens."""
     length_threshold: int = Field(10, ge=1)
-    """L_thr: turns above which the length penalty grows."""
+    """Number of turns above which the length penalty grows (L_thr in the paper)."""
     zero_advantage: Literal["final", "resolved"] = "resolved"
-    """Rule for dropping a group: all R_final are equal (`final`, the literal reading), or all test verdicts (`resolved`)."""
+    """Rule for dropping a group: all final rewards are equal (`final`, as the paper says), or all test verdicts (`resolved`)."""
     old_logprobs: Literal["trainer", "engine"] = "trainer"
-    """Source of the log-probs of π_old; the paper does not state it."""
+    """Source of the log-probs before the update (π_old); the paper does not state the source."""
     is_cap: float | None = Field(None, ge=1)
     """Cap of truncated importance sampling, which weights token losses by min(π_old / π_sampler, cap); off if absent."""
     denominator: Literal["batch", "group"] = "batch"
-    """Divisor of the loss: action tokens of the optimizer batch, or of each group in it (nearer to Eq. 8; `dapo` only)."""
+    """Divisor of the loss: tokens in the loss of the batch, or of each group in the batch (closer to Eq. 8; `dapo` only)."""
     curriculum: bool = False
     """Drop tasks that the previous stage never solved, or solved at a rate of 2/3 or more (paper §4.3)."""
     curriculum_from: str | None = None
-    """Run and stage whose solve rates the curriculum uses instead, such as `runs/first:stage1`."""
+    """Run and stage whose solve rates the curriculum uses instead of the previous stage's, such as `runs/first:stage1`."""
     permute_rewards: bool = False
     """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never use it in a real run.
 
     Groups are chosen by the shuffled verdicts. The journal and later curricula keep the true verdicts.
     """
     max_silent_iterations: int = Field(3, ge=1)
-    """Iterations in a row without a group that carries signal, after which the run stops."""
+    """Number of consecutive iterations after which the run stops if `zero_advantage` dropped all their groups."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer of the stage."""
 

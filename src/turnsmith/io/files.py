@@ -1,4 +1,4 @@
-"""Text files, JSON and JSON lines: reads with faults in one sentence, atomic writes, locks."""
+"""Text files, JSON and JSON lines: reads that report faults in one sentence, atomic writes, locks."""
 
 import fcntl
 import json
@@ -47,7 +47,7 @@ def read_text(path: Path, what: str, remedy: str) -> str:
 
 
 def read_prompt(path: Path, names: Sequence[str], required: str = "") -> Template:
-    """Read a prompt with these placeholders, one of which may be required. Raises UsageError if it is invalid."""
+    """Read a prompt file that may use the placeholders `names` and must use `required`. Raises UsageError if it is invalid."""
     remedy = f"give a text file with the placeholders ${', $'.join(names)}; $$ stands for $"
     prompt = Template(read_text(path, "the prompt", remedy))
     found = set(prompt.get_identifiers())
@@ -117,7 +117,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` that replaces it if the block succeeds."""
+    """Yield a temporary path beside `path`; the file there replaces `path` if the block succeeds."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
@@ -127,7 +127,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def lock(file: int | BinaryIO, kind: int) -> bool:
-    """Lock an open file or folder until it is closed; False if another process holds it, or locks are unsupported."""
+    """Lock an open file or folder until it is closed. Return False if another process has the lock or locks are unsupported."""
     try:
         fcntl.flock(file, kind)
     except OSError:

@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 """Longest wait that a server may ask for with `Retry-After`, in seconds."""
 TIMEOUT_S = 30.0
 MAX_BYTES = 4 << 20
-"""Maximum response size: registries may refuse larger manifests."""
+"""Maximum size of a response, in bytes; container registries may refuse larger manifests."""
 BUSY = {408, 409, 425, 429}
 """Status codes that are retried, besides those from 500 on."""
 

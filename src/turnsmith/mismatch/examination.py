@@ -1,4 +1,4 @@
-"""Test of all hypotheses on stored rollouts: the mean log-prob difference that each leaves, by turn and by position."""
+"""Test of all hypotheses on stored rollouts: mean log-prob difference under each hypothesis, by turn and by position."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from turnsmith.training.sampler_settings import ALTERNATIVES, least_evidence
 from turnsmith.types import Trajectory
 
 FALSE_ALARMS = 1e-4
-"""Fraction of runs without a fault in which a sampler setting may be named by chance."""
+"""Fraction of runs with a correct engine in which a sampler setting may be reported as a fault by chance."""
 NUM_POSITIONS = 8
-"""Number of ranges of absolute token positions in the report."""
+"""Number of equal ranges into which the report divides the token positions."""
 ALL = slice(None)
 REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
@@ -48,7 +48,7 @@ class Rescoring:
         return float(self.gaps.mean(dtype=np.float64))
 
     def left(self, reference: "Rescoring", here: np.ndarray | slice = ALL) -> float:
-        """Return the mean log-prob difference that the hypothesis leaves; for rounding, the mean difference of error sizes."""
+        """Return the mean |difference| of predicted and reported log-probs; for rounding, the difference of mean error sizes."""
         if not self.is_noise or reference.is_noise:
             return float(self.gaps[here].mean(dtype=np.float64))
         noise = abs(self.predicted - reference.predicted)
@@ -117,7 +117,7 @@ def list_turns(trajectories: Iterable[Trajectory]) -> np.ndarray:
 
 
 def list_positions(trajectories: Iterable[Trajectory]) -> np.ndarray:
-    """Return for each sampled token the first position of the range of positions to which it belongs."""
+    """Return the start of the position range of each sampled token."""
     positions = np.concatenate([np.flatnonzero(trajectory.sampled) for trajectory in trajectories])
     width = max(1, -(-(int(positions.max()) + 1) // NUM_POSITIONS))
     return positions // width * width

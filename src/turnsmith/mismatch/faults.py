@@ -21,9 +21,9 @@ from turnsmith.types import MicroBatch, Sample, Trajectory
 Shift = Callable[[Trajectory], np.ndarray]
 """Function that returns the position shift of each token, `[tokens]`."""
 Boundary = Callable[[Trajectory, int], int]
-"""Function from trajectory and turn to the number of leading tokens with stale keys."""
+"""Function that returns, for a turn of a trajectory, the number of leading tokens with stale keys and values."""
 MAX_TURN = 8
-"""Number of first turns that are tried as the start of a shift; a later start is reported as the last of them."""
+"""Last turn that is tried as the start of a position shift; a shift that starts later is reported as starting there."""
 
 
 def rescore_eager(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
@@ -42,7 +42,7 @@ def rescore_packed(dtype: torch.dtype, model: PreTrainedModel, trajectory: Traje
 
 
 def cast(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model in bfloat16. As in servers, its logits are rounded too."""
+    """Return a copy of the model in bfloat16. The copy also rounds logits, as inference servers do."""
     return copy.deepcopy(model).to(torch.bfloat16)  # type: ignore[arg-type]
 
 
@@ -118,7 +118,7 @@ def list_stale(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) 
 
 
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
-    """Return the length of the longest prefix that the first prompt has in common with an earlier sequence."""
+    """Return the length of the longest prefix that a trajectory's first prompt shares with one of `others`."""
     prompt = trajectory.token_ids[: trajectory.turns[0].start]
     return max((common_prefix(prompt, other) for other in others), default=0)
 
@@ -128,7 +128,7 @@ def rescore_stale(
 ) -> np.ndarray:
     """Compute the log-probs of an engine that keeps keys and values from `earlier` weights.
 
-    The last token before a turn is never stale.
+    Keys and values of the last token before a turn are always new.
     """
     turns = trajectory.turns
     cuts = [min(boundary(trajectory, number), turn.start - 1) for number, turn in enumerate(turns)]

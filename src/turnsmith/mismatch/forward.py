@@ -29,7 +29,7 @@ class Hypothesis:
     """Name of the fault, phrased to complete `the gap is explained by …`."""
     rescore: Rescore
     is_noise: bool = False
-    """True if the fault predicts only the size of log-prob errors, not their sign, as for rounding."""
+    """True if the fault predicts only the size of log-prob errors, not their sign, as rounding does."""
     prepare: Callable[[PreTrainedModel], PreTrainedModel] = lambda model: model
     """Function that prepares the model for `rescore`, called once for all rollouts."""
 

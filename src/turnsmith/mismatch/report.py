@@ -17,7 +17,7 @@ class Toggle(Record):
     For rounding: difference of the errors' sizes.
     """
     share: float
-    """Fraction of the reference's log-prob difference that this fault explains; negative if the fault increases it."""
+    """Fraction of the log-prob difference of engine and policy that this fault explains; negative if the fault adds to it."""
 
 
 class Setting(Record):
@@ -55,7 +55,7 @@ class Stretch(Record):
     gap: float
     """Mean |difference| between the log-probs of the policy and those that the engine reported, nats per token."""
     left: float
-    """Mean |difference| that is left under the fault that explains most, nats per token."""
+    """Mean |difference| between the engine's log-probs and those under the most likely fault, nats per token."""
 
 
 class MismatchReport(Record):
@@ -76,11 +76,11 @@ class MismatchReport(Record):
     toggles: list[Toggle]
     """Tested faults of the engine, best explanation first."""
     setting: Setting | None
-    """Sampler setting under which the tokens are most likely; None if the log-probs already show another policy."""
+    """Sampler setting under which the tokens are most likely; None if reported log-probs differ by more than rounding."""
     by_turn: list[Stretch]
     by_position: list[Stretch]
     remarks: list[str]
-    """Sentences on faults that could not be tested, and findings that need no model."""
+    """Sentences on faults that could not be tested, and on findings that need no model."""
 
     @property
     def conclusion(self) -> str:

@@ -1,7 +1,7 @@
 """Fault of an engine that samples with another temperature or a filter.
 
-If the engine reports log-probs of the distribution from which it draws, they reveal the setting. If it reports the policy's
-log-probs, only the sampled tokens reveal the setting.
+If the engine reports log-probs of the distribution from which it draws, these log-probs reveal the setting. If it reports
+the policy's log-probs, only the sampled tokens reveal the setting.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from turnsmith.types import SamplingParams, Trajectory
 FORBIDDEN = -30.0
 """Log-prob assumed for a token that a filter excludes, in place of −∞."""
 STEPS = {"temperature": (0.01, 5), "top_k": (1, 10), "top_p": (0.005, 6), "min_p": (0.002, 5)}
-"""Kind of setting → step size of the refined search, and number of steps to each side."""
+"""Kind of setting → step size, and number of steps to each side of the best setting so far, of the refined search."""
 MAX_SHAPED = 2_000
 """Maximum number of tokens from which the expected −log p under a setting is computed."""
 
@@ -66,7 +66,7 @@ def distributions(model: PreTrainedModel, trajectory: Trajectory) -> list[Sample
 
 
 def refine(alternative: Alternative) -> tuple[Alternative, ...]:
-    """List the settings in small steps around a setting, itself included."""
+    """List a setting and its neighbours in small steps."""
     step, count = STEPS[alternative.kind]
     values = [round(alternative.value + step * each, 6) for each in range(-count, count + 1)]
     # Temperature 1, top-p 1 and min-p 1 are no alternatives, and probabilities do not exceed 1.
@@ -93,7 +93,7 @@ def surprise(
 ) -> tuple[float, float, float]:
     """Return three means of −log p under the policy, nats per token.
 
-    They are: of the sampled tokens; expected for tokens of the policy; expected for tokens of the setting.
+    They are the mean of the sampled tokens, the mean expected for the policy, and the mean expected for the sampler setting.
     """
     means, num = np.zeros(3), 0
     for trajectory in trajectories:

@@ -1,4 +1,4 @@
-"""Fault of an engine that tokenises the text of a history again and so reads other tokens than those sampled."""
+"""Fault of an engine that tokenises the text of earlier turns again and so reads other tokens than the sampled ones."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,16 +16,16 @@ Ids = Sequence[int]
 
 
 class Retokenisation(NamedTuple):
-    """Way in which an engine may tokenise the parts of a history again."""
+    """Way in which an engine may tokenise earlier turns and observations again."""
 
     between: Callable[[Trajectory, int, Ids], Ids]
     """Function from trajectory, turn number and recorded tokens to the tokens between that turn and the next."""
     turn: Callable[[Ids], Ids]
-    """Function from a turn's tokens to its tokens in later histories."""
+    """Function from a turn's sampled tokens to the tokens that stand for this turn in later prompts."""
 
 
 def rescore_retokenised(retokenisation: Retokenisation, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Compute the log-probs of each turn as sampled, but after a history that was tokenised again."""
+    """Compute the log-probs of each turn's sampled tokens, given a history that was tokenised again."""
     ids, turns = trajectory.token_ids, trajectory.turns
     context, as_sampled, rows = list(ids[: turns[0].start]), True, []
     pieces: list[tuple[Ids, bool]] = [([*context], False)]
@@ -52,7 +52,7 @@ def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> 
 
 
 def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
-    """List hypotheses of the parts of a history that an engine may tokenise differently."""
+    """List one hypothesis for each part of a history that an engine may tokenise differently."""
 
     def observed(change: Callable[[str], str]) -> Callable[[Trajectory, int, Ids], Ids]:
         def between(trajectory: Trajectory, number: int, recorded: Ids) -> Ids:

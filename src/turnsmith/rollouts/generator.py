@@ -61,7 +61,8 @@ class Generator:
         """Run the rollouts that the journal lacks; return all trajectories in order.
 
         Rollouts that failed by faults of sandbox or engine run again. An inspector audits resolved patches before they are
-        written; after a failed audit, also earlier ones. Raises InfrastructureStorm if too many rollouts fail by such faults.
+        written; after a failed audit, it also audits patches that were written earlier. Raises InfrastructureStorm if too
+        many rollouts fail by such faults.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
         if inspector:
@@ -89,7 +90,7 @@ class Generator:
     async def _inspect_overdue(
         self, rollouts: Sequence[Rollout], done: dict[str, Trajectory], journal: Path, inspector: Inspector
     ) -> None:
-        """Audit patches that were rewarded before another failed its audit. The journal's last line of a trajectory counts."""
+        """Audit patches that were rewarded before another patch failed its audit; append the new verdicts to the journal."""
         overdue = [rollout for rollout in rollouts if inspector.is_overdue(done[rollout.trajectory.trajectory_id])]
         if not overdue:
             return
@@ -103,7 +104,7 @@ class Generator:
         await for_each(overdue, inspect, self.progress, "auditing earlier rewarded patches", describe=str)
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        """Run and grade one rollout, with retries of each part after faults of sandbox or engine."""
+        """Run and grade one rollout. Retry the episode or the grading after faults of sandbox or engine."""
         played = await retry_lost(
             lambda: self._play(rollout, agent, demonstration),
             is_lost=lambda trajectory: trajectory.stop_reason in LOST,

@@ -18,24 +18,24 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
 
 RISE = 0.05
-"""Increase of a contact rate between iterations that counts as more than random variation."""
+"""Smallest increase of the share of suspicious patches between iterations that is reported."""
 
 
 @dataclass
 class Inspector:
-    """Auditor of suspicious patches and of a random share of the others; after a failed audit, of all patches."""
+    """Auditor of suspicious patches and of a random share of the other patches; after a failed audit, of all patches."""
 
     auditor: Auditor
     config: AuditConfig
     progress: Progress
     seed: int
     is_alarmed: bool = False
-    """True if a patch failed its audit in this iteration or the last; then all resolved patches are audited."""
+    """True if a patch failed its audit in this or the previous iteration; then all resolved patches are audited."""
     audits: dict[tuple[str, str], asyncio.Task[Audit]] = field(default_factory=dict)
     """Audit by task id and patch; identical patches share an audit."""
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
-        """Turn the alarm on if one of the trajectories failed its audit."""
+        """Set `is_alarmed` if one of the trajectories failed its audit."""
         self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
@@ -65,7 +65,7 @@ class Inspector:
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 
     async def _is_chosen(self, trajectory: Trajectory, rollout: Rollout) -> bool:
-        """Return True if a trajectory's patch is to be audited. Identical patches get the same answer."""
+        """Return True if a trajectory's patch is to be audited. Identical patches of a group get the same answer."""
         if self.config.when == "all" or self.is_alarmed:
             return True
         if await asyncio.to_thread(find_suspicions, trajectory.patch, rollout.tree.layers):
@@ -91,7 +91,7 @@ def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Return contact metrics of an iteration: rates of flagged and tampered trajectories, and counts per flag."""
+    """Return the `contact/` metrics of an iteration: rates of flagged and tampered trajectories, and counts per flag."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
     flagged = [set(t.grade.flags) for t in counted if t.grade and t.grade.flags]
     num = len(counted) or 1
@@ -104,7 +104,7 @@ def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def rises_with_reward(before: dict[str, float], now: dict[str, float]) -> list[str]:
-    """List contact rates that grew together with the reward, a sign that the policy learns to exploit the grader."""
+    """List `contact/` rates that grew together with the mean reward, a sign that the policy learns to exploit the grader."""
     if now["reward/mean"] <= before.get("reward/mean", float("inf")):
         return []
     shares = [name for name in now if name.startswith("contact/") and name.endswith("_rate")]

@@ -16,7 +16,7 @@ from turnsmith.types import OUTCOMES, Group, Link, OtherPrompt, Provenance, Samp
 
 
 def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Group]:
-    """Group the trajectories of each task and compute their rewards R_final. Groups are in the order of their first members."""
+    """Group the trajectories of each task and compute their rewards. Groups are in the order of their first members."""
     siblings = defaultdict[str, list[Trajectory]](list)
     for trajectory in trajectories:
         siblings[trajectory.group_id].append(trajectory)
@@ -86,7 +86,7 @@ def prove_with_prompt(prompt: np.ndarray, trajectory: Trajectory, trains: Sequen
 
 
 def refuse_unproven(trajectories: Iterable[Trajectory], journal: Path) -> None:
-    """Raise UsageError if a trajectory that may be trained on has a turn without an engine's digest."""
+    """Raise UsageError if a trajectory that may be used for training has a turn without an engine's digest."""
     for trajectory in trajectories:
         if has_no_digest(trajectory):
             raise UsageError(
@@ -97,5 +97,5 @@ def refuse_unproven(trajectories: Iterable[Trajectory], journal: Path) -> None:
 
 
 def has_no_digest(trajectory: Trajectory) -> bool:
-    """Return True if a trajectory may be trained on but has a turn without an engine's digest."""
+    """Return True if a trajectory may be used for training but has a turn without an engine's digest."""
     return OUTCOMES[trajectory.outcome].in_loss and not all(turn.digest for turn in trajectory.turns)

@@ -1,4 +1,4 @@
-"""Bugs in a source tree. A bug is one mutation, or two mutations that the tests detected separately."""
+"""Bugs in a source tree. A bug is one mutation, or two mutations, each of which the tests detected alone."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -50,7 +50,7 @@ class Bug:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the facts about the bug for `Task.meta`: those of the first mutation; `parts` lists both if there are two."""
+        """Return the facts about the bug for `Task.meta`: those of the first mutation. For two mutations, `parts` lists both."""
         parts = [
             {"mutator": each.name, "path": path, "function": each.function, "line": each.line}
             for path, each in self.mutations
@@ -62,7 +62,8 @@ class Bug:
 def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Collection[str] = ()) -> Iterator[Bug]:
     """Yield each mutation as a bug. The order alternates between mutators, and for each mutator between files.
 
-    If `families` are given, the order alternates between families, and mutations with equal edits are not merged.
+    If several mutations make equal edits, only the first is yielded. With `families`, the order alternates between these
+    families, and all mutations are yielded.
     """
     queues = defaultdict[str, list[tuple[float, Bug]]](list)
     for path, mutations in found.items():
@@ -79,7 +80,10 @@ def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Colle
 
 
 def combine(bugs: Sequence[Bug], rng: Random) -> Iterator[Bug]:
-    """Yield bugs of two mutations: in different functions of a file, or in files of one folder. Rarely used bugs come first."""
+    """Yield bugs that combine two of the given bugs, in different functions of a file or in two files of a folder.
+
+    Pairs whose bugs few earlier pairs contain come first.
+    """
     uses = Counter[str]()
     pairs = [pair for pair in combinations(bugs, 2) if _is_combinable(*pair)]
     rng.shuffle(pairs)

@@ -1,8 +1,7 @@
 """Issue texts from templates, which quote failing tests and never the diff.
 
-`write_issue` writes issues of practice tasks, more or less vague. `describe_failures` writes issues of packages, in which one
-bug may fail many tests.
-`EndpointWriter` asks a language model.
+`write_issue` writes issues of practice tasks, more or less vague. `describe_failures` writes issues of bugs in packages,
+each of which may break many tests. `EndpointWriter` asks a language model.
 """
 
 import asyncio
@@ -29,8 +28,8 @@ ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
     """Write a short issue text that lists the failing tests.
 
-    Up to a `vagueness` of 1/3 it gives tests and their messages, up to 2/3 only tests, above only test files. Example: `One
-    test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
+    With `vagueness` up to 1/3, the text gives tests and their messages; up to 2/3 only tests; above that only test files.
+    Example: `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
     """
     failing = find_failing(report, known_failures)
     lines = failing if vagueness > 1 / 3 else [_name(test, report) for test in failing]

@@ -2,7 +2,7 @@
 
 The output folder holds `tasks.jsonl`, `candidates.jsonl` with the result of each tried bug, and `making.json` with counts.
 The tasks depend on packages, number and seed, and on which tests are fast and stable on this machine. A resumed command runs
-the clean test suites again.
+the packages' tests without bugs again.
 """
 
 import asyncio
@@ -227,7 +227,7 @@ async def make_package(
 
 @dataclass(frozen=True)
 class Trier:
-    """Trials of one package's bugs, each by a run of its tests."""
+    """Trials of one package's bugs. Each trial runs the package's tests with one bug."""
 
     ground: Ground
     reach: Reach
@@ -255,7 +255,7 @@ class Trier:
         return kept, num_tried
 
     async def try_bug(self, bug: Bug) -> tuple[BugTrial, Task | None]:
-        """Run the test files that can detect a bug; return a task if they do. A bug in the journal is not run again."""
+        """Run the test files that can detect a bug; return a task if a test detects it. Skip a bug that is in the journal."""
         repository, trials = self.ground.repository, self.journal.trials
         instance_id, package = name_bug(repository, bug), self.meta["package"]
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
@@ -273,7 +273,7 @@ class Trier:
         return trial, await self.to_task(candidate, verdict, files)
 
     async def compare(self, candidate: Candidate, files: tuple[str, ...]) -> Validation:
-        """Run test files with a bug and compare the results with those without. Raises SandboxError."""
+        """Run test files with a bug and compare the results with those of the clean package. Raises SandboxError."""
         before = restrict(self.ground.before, files)
         suite = replace(self.ground.suite, files=files, known=frozenset(before.passing))
         return compare_suites(before, await run_suite(self.provider, candidate.layers, suite))

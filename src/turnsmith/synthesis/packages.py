@@ -95,7 +95,7 @@ async def prepare(package: str, folder: Path, provider: SandboxProvider) -> Grou
 
 
 def find_suite(source: PackageSource) -> Suite:
-    """Find all test files of a package. The tests run without `addopts`, whose plugins are missing. Raises UsageError."""
+    """Find all test files of a package. The tests run without `addopts`, which may need other plugins. Raises UsageError."""
     tests = sorted(path for path in source.tree if TEST_NAME.fullmatch(PurePosixPath(path).name))
     if not tests:
         raise UsageError(f"{source.title} has no test files: take a version whose source has them, or a git checkout")
@@ -129,9 +129,9 @@ async def find_steady_suite(
 ) -> tuple[Suite, SuiteReport]:
     """Run a package's tests three times without a bug; keep the fast tests with the same result each time.
 
-    Earlier runs fork a process that has imported pytest; the third starts a fresh interpreter, so tests that depend on the
-    difference are dropped. Slow tests are deselected, since every grading would run them. Raises UsageError if no test passes
-    or the suite is too slow.
+    The first two runs fork a process that has imported pytest, and the third starts a new interpreter. This drops tests that
+    depend on the difference. Slow tests are deselected, since every grading would run them. Raises UsageError if no test
+    passes or the suite is too slow.
     """
     timed = replace(suite, command=f"{suite.command} --durations=0")
     first = await run_suite(provider, [repository.layer], timed)

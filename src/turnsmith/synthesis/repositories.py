@@ -1,8 +1,8 @@
 """Layers of tasks with inserted bugs: one layer with the clean source tree, shared by all bugs, and one small layer per bug.
 
 The layer of a bug holds the changed files, and a `.git` whose one commit is the tree with the bug. Its files hide the clean
-files in the layer below. If there are many bugs, a layer between both holds the git objects that all bugs in the same files
-share.
+files in the layer below. If a package has many bugs, a layer between the two holds the git objects that all bugs in the same
+files share.
 """
 
 import difflib
@@ -78,7 +78,7 @@ def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], know
 
 
 def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset[str]:
-    """Write the git objects that all trees share which differ only in the files `paths`. Return the objects' paths in `.git`."""
+    """Write the git objects of a tree that do not depend on the files `paths`. Return the objects' paths in `.git`."""
     others = {path: TreeFile(b"", tree[path].mode) for path in paths}
     # Each file is emptied in the second tree, so the objects of these files and their folders are not common.
     common = make_history(tree).objects.keys() & make_history({**tree, **others}).objects.keys()

@@ -109,7 +109,7 @@ def _export_checkout(path: Path) -> PackageSource:
 
 
 def read_archive(data: bytes, strip: int) -> dict[str, TreeFile]:
-    """Read the regular files of a tar archive; drop `strip` leading folders of each path. Raises UsageError if too large."""
+    """Read the regular files of a tar archive; drop `strip` leading folders of paths. Raises UsageError if it is too large."""
     tree: dict[str, TreeFile] = {}
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = [member for member in archive if member.isreg()]

@@ -48,9 +48,10 @@ async def validate(
     num_workers: int = 2,
     on_verdict: Callable[[Validation], None] = lambda verdict: None,
 ) -> tuple[list[tuple[Candidate, Validation]], Counter[str]]:
-    """Run the tests with one bug after another until `num_wanted` are kept. Return the kept bugs, and counts of all by result.
+    """Run the tests with one bug after another until `num_wanted` bugs are kept.
 
-    The result depends only on the order of the candidates, not on timing. Layers of rejected candidates are removed.
+    Return the kept bugs, and the number of tried bugs by result. Both depend only on the order of the candidates, not on
+    timing. Layers of rejected candidates are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
     kept, reasons = list[tuple[Candidate, Validation]](), Counter[str]()
@@ -96,7 +97,7 @@ async def run_in_order(
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
-    """Decide from the test reports without and with a bug if the bug is kept. Tests that fail without the bug do not count."""
+    """Decide if a bug is kept, from test reports without and with the bug. Tests that fail without the bug do not count."""
     pass_to_pass = [test for test in before.passing if holds(after.status(test), before.status(test))]
     fail_to_pass = [test for test in before.with_status("passed") if after.status(test) != "passed"]
     faults = {"too slow": after.timed_out, "no test fails": not fail_to_pass, "no test passes": not pass_to_pass}

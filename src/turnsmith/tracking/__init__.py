@@ -11,14 +11,14 @@ from typing import Protocol
 
 
 class Work(Protocol):
-    """Piece of work in progress."""
+    """Receiver of progress reports on one piece of work."""
 
     def advance(self, num: int = 1, note: str = "") -> None:
         """Report `num` units as done; `note` is a short remark such as `resolved 12/40`."""
 
 
 class Progress(Protocol):
-    """Viewer of one run's progress and remarks."""
+    """Receiver of one run's progress and remarks, such as a terminal or a log file."""
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager[Work]:
         """Show a piece of work during a block: `total` units, `num_done` of which are done already.

@@ -1,6 +1,6 @@
 """Feed that sends finished iterations and evaluations from the run folder to trackers, each once.
 
-A killed run, or one with a new tracker, sends what is missing.
+After a kill, or with a new tracker, `resume` sends the missing ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from turnsmith.tracking import Progress, Tracker
 from turnsmith.tracking.names import TRACKERS
 
 NEEDED = {"tensorboard": ("tensorboard", "torch")}
-"""Packages of a tracker that needs more than the package of its name: torch writes TensorBoard's files."""
+"""Packages of trackers that need more than the package of the same name; torch writes TensorBoard's files."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Measurement:
 
 
 def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
-    """List finished records in the order of the run; RFT counts as one iteration."""
+    """Yield the finished iterations and evaluations in the order of the run; RFT counts as one iteration."""
     rft = [("rft", 1)] if config.rft else []
     step = 0
     for stage, num in [("base", 0), *rft, *((stage.name, stage.iterations) for stage in config.stages)]:
@@ -78,7 +78,7 @@ class Feed:
         """Trackers by name; a tracker is opened when there is something to send, and None before."""
 
     def update(self) -> None:
-        """Send finished, unsent records. Never raises; a failure is reported once and retried by `resume`."""
+        """Send finished iterations and evaluations once. Never raises; a failure is reported once and retried by `resume`."""
         for name in list(self._trackers):
             with self._guarding(name):
                 self._send(name)

@@ -11,7 +11,7 @@ from turnsmith.tracking import Progress
 T = TypeVar("T")
 R = TypeVar("R")
 INTERVAL_S = 0.1
-"""Minimum interval between two reports of a loop, because drawing takes longer than handling a row."""
+"""Minimum interval between two reports of a loop, because drawing a report may take longer than handling an item."""
 
 
 async def for_each(

@@ -13,7 +13,7 @@ from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
 MAX_PARAMS = 100
-"""Maximum of parameters per request."""
+"""Maximum number of parameters that MLflow accepts in one request."""
 
 
 class MLflow:
@@ -33,7 +33,7 @@ class MLflow:
 
 
 def find_run(client: MlflowClient, file: Path, name: str, config: Mapping[str, str]) -> str:
-    """Return the run's id; create the run with the configuration as parameters if needed."""
+    """Return the id of the MLflow run; create the run, with the configuration as parameters, if needed."""
     if not file.exists():
         experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", "turnsmith")
         found = client.get_experiment_by_name(experiment)

@@ -21,11 +21,11 @@ class Surprisal:
     sampled: float
     """Sum of −log p over the sampled tokens."""
     expected: float
-    """Sum of the policy's entropies at the sampled tokens, the surprisal expected under the policy."""
+    """Expected surprisal of tokens drawn from the policy: the sum of the policy's entropies."""
     variance: float
     """Variance of the summed surprisal if the tokens are drawn from the policy."""
     evidence: Mapping[Alternative, float] = field(default_factory=dict)
-    """Alternative sampler setting → log-likelihood ratio of the tokens under the setting to the policy."""
+    """Alternative sampler setting → log(likelihood of the tokens under the setting / likelihood under the policy)."""
 
 
 class Trainer(Protocol):
@@ -36,15 +36,15 @@ class Trainer(Protocol):
 
         The metrics are the means of the loss function's metrics, `loss/total`, `optimizer/grad_norm` (before clipping) and
         `optimizer/learning_rate`. Raises TrainingError, with weights unchanged, if a number is not finite. Raises
-        ProvenanceError if `check_provenance` finds tokens that were not sampled; the trainer calls it in the process that
-        computes the loss.
+        ProvenanceError if `check_provenance` finds tokens that were not sampled; the trainer calls this check in the process
+        that computes the loss.
         """
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
         """Map trajectory ids to current log-probs of their tokens: float32, parallel to `token_ids`; 0 outside the loss mask."""
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return surprisal and entropy of the tokens in the loss. A large difference shows that the sampler filtered tokens."""
+        """Return surprisal and entropy of the tokens in the loss. They differ much if the sampler filtered tokens."""
 
     async def publish(self) -> WeightSource:
         """Return the current weights for an engine to load."""

@@ -12,7 +12,7 @@ from turnsmith.errors import UsageError
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 """Names of tokenizer files. A model directory must have one of them."""
 WHOLE = ("model.safetensors", "pytorch_model.bin")
-"""Names of a file with all weights of a model, preferred first; a model may instead have an index of several files."""
+"""Names of the weight file of a model with a single one, preferred first. Other models have an index of several files."""
 PICKLE = b"\x80"
 """First byte of a weight file that torch saved before version 1.6; later versions write zip archives."""
 
@@ -42,7 +42,7 @@ def _missing(directory: Path, part: str) -> UsageError:
 
 
 def find_weights(directory: Path) -> dict[Path, set[str]]:
-    """Map each weight file that transformers would load to the tensors that an index places in it. Raises UsageError."""
+    """Map each weight file that transformers would load to the tensors that an index lists for the file. Raises UsageError."""
     for name in WHOLE:
         if (directory / name).is_file():
             return {directory / name: set()}
@@ -52,7 +52,7 @@ def find_weights(directory: Path) -> dict[Path, set[str]]:
 
 
 def check_weights(file: Path, placed: set[str]) -> None:
-    """Raise UsageError if a weight file is missing, truncated or lacks one of the tensors that the index places in it."""
+    """Raise UsageError if a weight file is missing or truncated, or lacks one of the tensors `placed`."""
     try:
         fault = _find_fault_of_safetensors(file, placed) if file.suffix == ".safetensors" else _find_fault(file)
     except FileNotFoundError:

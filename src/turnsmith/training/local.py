@@ -38,7 +38,7 @@ class LocalTrainer:
     ) -> None:
         self.model = model
         self.dtype = dtype
-        """Dtype in which the layers compute. Gradients and moments have the dtype of the model's weights."""
+        """Dtype in which the layers compute. Gradients and AdamW's moments have the dtype of the model's weights."""
         self.config = config
         self.total_steps = total_steps
         self.num_steps = 0
@@ -48,7 +48,7 @@ class LocalTrainer:
         self.optimizer = make_optimizer(model, config)
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
-        """Make one optimizer step. Other tasks of the event loop run before the step; it can only be cancelled then."""
+        """Make one optimizer step. Other asyncio tasks run before the step, and only then can it be cancelled."""
         await asyncio.sleep(0)
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)
@@ -90,7 +90,7 @@ class LocalTrainer:
         return learning_rate
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
-        """Map each trajectory id to the current log-probs of its tokens. Other tasks run between micro-batches."""
+        """Map each trajectory id to the current log-probs of its tokens. Other asyncio tasks run between micro-batches."""
         rows: dict[str, np.ndarray] = {}
         for micro_batch in micro_batches:
             rows |= self._logprobs_now(micro_batch)
@@ -109,7 +109,7 @@ class LocalTrainer:
         return rows
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return the surprisal of the tokens in the loss. Other tasks run between micro-batches."""
+        """Return the surprisal of the tokens in the loss. Other asyncio tasks run between micro-batches."""
         micro_batches, sums = (
             drop_without_loss_tokens(micro_batches),
             torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64),

@@ -14,9 +14,9 @@ from turnsmith.errors import UsageError
 from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, report_model_errors
 
 AUTOMATIC_SHARE = 0.5
-"""Default fraction for the KV cache of the memory that weights and training leave free."""
+"""Default share of the KV cache in the memory that weights and training leave free."""
 MASTER_BYTES = 4
-"""Bytes of a float32 weight, and of its gradient."""
+"""Bytes of one float32 weight. Its gradient has the same size."""
 MOMENT_BYTES = 8
 """Bytes of AdamW's two moments per weight."""
 
@@ -85,7 +85,7 @@ def count_parameters(config: PretrainedConfig) -> int:
 
 
 def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, *, recompute: bool) -> int:
-    """Return the activation bytes of one micro-batch: all layers, or with `recompute` one layer and the input of each."""
+    """Return the activation bytes of one micro-batch: of all layers, or with `recompute` of one layer plus all layers' inputs."""
     layer, residual = _layer_bytes(config, dtype), 4 * config.hidden_size
     num_layers = config.num_hidden_layers
     per_token = num_layers * residual + 2 * layer if recompute else (num_layers + 1) * layer

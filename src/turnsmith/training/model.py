@@ -28,7 +28,7 @@ from turnsmith.types import MicroBatch
 logging.disable_progress_bar()
 
 MAX_CHUNK_LOGITS = 2**25
-"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the head in chunks."""
+"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
 
 UNSUPPORTED_FIELDS = ("final_logit_softcapping", "attn_logit_softcapping", "logit_scale", "logits_scaling")
 """Fields of a model's configuration that change logits or attention in ways that trainer and engine do not support."""
@@ -58,7 +58,7 @@ class PackedLayout:
 
 
 def load_model(config: ModelConfig) -> PreTrainedModel:
-    """Load a policy with packed attention and without dropout. Raises UsageError if it is missing or unsupported."""
+    """Load a policy with packed attention and without dropout. Raises UsageError if the model is missing or unsupported."""
     if config.threads:
         torch.set_num_threads(config.threads)
     directory, device = find_model(config.path), find_device(config.device)
@@ -131,14 +131,18 @@ def recompute_layers(model: PreTrainedModel) -> None:
 def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
     """Compute the log-prob of each token in the loss, given all earlier tokens of its sample: fp32, 1-D, in order.
 
-    The layers compute in `dtype`, and the head in float32, since log-probs are most sensitive to rounding of logits.
+    The layers compute in `dtype`, and the output head in float32, since log-probs are most sensitive to rounding of logits.
     """
     return torch.cat(_measure_in_chunks(_logprobs, model, micro_batch, dtype))
 
 
 @torch.no_grad()
 def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Sum over tokens in the loss (float64): −log p, entropy, variance of −log p, evidence for each of `ALTERNATIVES`."""
+    """Sum −log p, entropy, variance of −log p, and evidence for each of `ALTERNATIVES`, over the tokens in the loss.
+
+    The evidence for a sampler setting is log(p under the setting / p under the policy). Output `[3 + alternatives]`,
+    float64, nats.
+    """
     return torch.stack(_measure_in_chunks(_surprisal, model, micro_batch, dtype)).sum(0)
 
 

@@ -15,7 +15,7 @@ from turnsmith.types import Link, MicroBatch, Provenance, Sample, TurnDigests
 from turnsmith.types.links import is_of_tokens
 
 NEARBY = 50
-"""Maximum difference of policy versions that is tried, to distinguish a wrong version from wrong log-probs."""
+"""Number of policy versions before and after the stated one that are tried, to detect a wrong version."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,9 @@
 """Test for a sampler that does not draw from the policy: likelihood of its tokens under other temperatures and filters.
 
-If tokens are drawn from the policy, the likelihood ratio of a setting to the policy has mean 1 for any history. So its
-logarithm reaches x with probability at most exp(−x) (Ville's inequality). Entropy could show only that tokens are less
-surprising than expected; the likelihood ratio also identifies the filter. The logarithms of several iterations add up.
+If tokens are drawn from the policy, the likelihood ratio of a setting to the policy has mean 1 for any history. So the
+logarithm of the ratio reaches x with probability at most exp(−x) (Ville's inequality). Entropy could show only that tokens
+are less surprising than expected; the likelihood ratio also identifies the filter. The logarithms of several iterations add
+up.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor
 
 LEAK = 0.01
-"""Fraction of tokens assumed to be unfiltered, so that a token that rounding moves out of a filter does not exclude it."""
+"""Fraction of tokens assumed to be unfiltered, because rounding may move a token out of the filter that an engine uses."""
 MAX_RANK = 1_024
-"""Number of most likely tokens that are sorted; a top-p set beyond them is approximated."""
+"""Number of most likely tokens that are sorted. A top-p filter that keeps more tokens is approximated."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ ALTERNATIVES = tuple(Alternative(kind, value) for kind, values in VALUES.items()
 
 
 def weigh(logits: Tensor, token_ids: Tensor, alternatives: tuple[Alternative, ...] = ALTERNATIVES) -> Tensor:
-    """Sum log(p under the alternative / p under the policy) over sampled tokens.
+    """Sum log(p under an alternative sampler setting / p under the policy) over the sampled tokens.
 
     Input `[tokens, vocabulary]`, output `[alternatives]`, float64, nats.
     """
@@ -48,7 +49,7 @@ def weigh(logits: Tensor, token_ids: Tensor, alternatives: tuple[Alternative, ..
 
 
 def mix_with_policy(log_ratio: Tensor) -> Tensor:
-    """Return the log-likelihood ratios of a sampler that draws a fraction `LEAK` of its tokens from the policy."""
+    """Return the log-likelihood ratios of a sampler that draws a fraction `LEAK` of its tokens from the unchanged policy."""
     return (LEAK + (1 - LEAK) * log_ratio.exp()).log()
 
 
@@ -71,7 +72,7 @@ class Sampled:
 
 
 def log_ratio(sampled: Sampled, alternative: Alternative) -> Tensor:
-    """Return log(p under the alternative / p under the policy) of each sampled token, `[tokens]`; −∞ for filtered tokens."""
+    """Return log(p under a sampler setting / p under the policy) of each sampled token, `[tokens]`; −∞ for filtered tokens."""
     return RATIOS[alternative.kind](sampled, alternative.value)
 
 
@@ -114,10 +115,10 @@ RATIOS: Mapping[str, Callable[[Sampled, float], Tensor]] = {
 
 
 def pool(before: Mapping[str, float], now: Mapping[Alternative, float], alarm: float) -> dict[Alternative, float]:
-    """Add an iteration's evidence for each alternative to that of earlier iterations, by CUSUM.
+    """Add an iteration's evidence for each alternative to that of earlier iterations, as cumulative sums (CUSUM).
 
-    Negative sums are reset to 0, since an engine may become faulty later. After an alarm all sums restart. If the engine is
-    correct, at most a fraction exp(−alarm) × number of alternatives of the iterations raises an alarm (e-detectors: Shin,
+    Negative sums are reset to 0, since an engine may become faulty later. After an alarm all sums restart. With a correct
+    engine, the fraction of iterations with an alarm is at most len(now) × exp(−alarm) in the long run (e-detectors: Shin,
     Ramdas, Rinaldo, arXiv 2203.03532).
     """
     kept = {} if max(before.values(), default=0.0) >= alarm else before
@@ -130,5 +131,5 @@ def find_best(evidence: Mapping[Alternative, float]) -> Alternative:
 
 
 def least_evidence(num_alternatives: int, false_alarms: float) -> float:
-    """Return the nats that the best of several alternatives exceeds by chance, with probability `false_alarms` at most."""
+    """Return the evidence, in nats, that the best of several settings exceeds by chance with probability `false_alarms`."""
     return log(num_alternatives / false_alarms)

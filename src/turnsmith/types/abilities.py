@@ -1,4 +1,4 @@
-"""Records of whether a task's audit can reach a verdict, and of the mutants that it needs."""
+"""Records of the ability to audit a task, and of the test mutants that audits need."""
 
 from dataclasses import dataclass
 
@@ -19,10 +19,10 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Ability:
-    """Ability of one task's audit to reach a verdict."""
+    """Result of checking if audits of patches of one task can reach a verdict."""
 
     reason: str = ""
-    """Reason why the audit cannot reach a verdict; empty if it can."""
+    """Reason why audits cannot reach a verdict; empty if they can."""
     mutants: tuple[Mutant, ...] = ()
     """Mutants found by `tasks qualify` that audits do not find themselves; never shown to an agent."""
 

@@ -7,7 +7,7 @@ from pydantic import model_validator
 from turnsmith.types.records import Record
 
 BYTES_PER_TOKEN = 4
-"""Rule of thumb for English and code."""
+"""Number of UTF-8 bytes per token, a rule of thumb for English text and code."""
 
 
 class Message(Record):

@@ -1,7 +1,7 @@
 """Digests of sampled turns, which prove that the trained tokens are the sampled ones.
 
-A digest covers the episode's id, all tokens before the turn, the sampled tokens, their log-probs and the policy
-version. It can be recomputed from these arrays, and a difference in one bit changes it.
+A digest covers the episode's id, all tokens before the turn, the sampled tokens, their log-probs and the policy version. The
+digest can be recomputed from these arrays, and a difference in one bit changes the digest.
 """
 
 import hashlib
@@ -72,10 +72,10 @@ class Link:
 
 @dataclass(frozen=True)
 class OtherPrompt:
-    """Replacement of the prompt, for samples that train with another prompt than they were sampled with (RFT)."""
+    """Replacement of the sampled prompt in training: RFT removes the demonstration from the prompt."""
 
     sampled_behind: np.ndarray
-    """Prompt that the engine was given, int32."""
+    """Token ids of the prompt that the engine was given, int32."""
     num_tokens: int
     """Length of the prompt used in training."""
     digest: str
@@ -91,4 +91,4 @@ class Provenance:
     source: Literal["engine", "tokenizer"] = "engine"
     """`engine`, or `tokenizer` for text of other systems, which only imitation may train on."""
     prompt: OtherPrompt | None = None
-    """None if training uses the prompt that the engine was given."""
+    """Replacement of the prompt; None if training uses the prompt that the engine was given."""

@@ -44,13 +44,13 @@ class Outcome(StrEnum):
     EMPTY_PATCH = "empty_patch"
     """The agent changed nothing that affects the tests."""
     PATCH_INVALID = "patch_invalid"
-    """The patch does not apply or breaks the patch policy."""
+    """The patch does not apply, or contains a change that patches may not make."""
     TESTS_TIMED_OUT = "tests_timed_out"
     """The tests ran out of time on the patch; this counts against the policy, since the gold patch is fast enough."""
     TAMPERED = "tampered"
-    """The test report was manipulated: a sentinel test had an unexpected result, or report channels disagree."""
+    """Evidence of tampering with the tests: a sentinel test's result, contradictory or forged reports, or a failed audit."""
     NOT_SUBMITTED = "not_submitted"
-    """A limit ended the rollout before it submitted; only in runs of older versions."""
+    """A limit ended the rollout before the agent submitted; only in runs of older versions."""
     SANDBOX_FAILED = "sandbox_failed"
     """The sandbox of the rollout failed."""
     ENGINE_FAILED = "engine_failed"
@@ -64,7 +64,7 @@ class OutcomeRule:
     """Consequences of an outcome."""
 
     in_loss: bool
-    """True if the trajectory's tokens train."""
+    """True if the trajectory's sampled tokens are used for training."""
     in_group: bool
     """True if the trajectory's reward enters the group's mean and standard deviation."""
     retried: bool
@@ -79,7 +79,7 @@ _INFRASTRUCTURE = OutcomeRule(in_loss=False, in_group=False, retried=True, in_ev
 OUTCOMES: dict[Outcome, OutcomeRule] = dict.fromkeys(Outcome, _AGENT) | dict.fromkeys(
     (Outcome.UNGRADED, Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED), _INFRASTRUCTURE
 )
-"""Rule of each outcome: agent faults score and train; infrastructure faults do not affect their group."""
+"""Rule of each outcome. The agent's faults count in reward and training; infrastructure faults count in neither."""
 
 
 class Audit(Record):
@@ -89,11 +89,11 @@ class Audit(Record):
     reason: str = ""
     """Evidence of tampering, or the cause of an inconclusive audit; empty if the patch is honest."""
     num_renamed: int = 0
-    """Expected test functions that ran under random names."""
+    """Number of expected test functions that ran under random names."""
     num_mutants: int = 0
-    """Mutants of expected tests that fail with the gold patch."""
+    """Number of mutants of expected tests that fail with the gold patch."""
     num_killed: int = 0
-    """Mutants of expected tests that fail with the audited patch; with an honest patch all of them fail."""
+    """Number of these mutants that fail with the audited patch too; with an honest patch all of them fail."""
     duration_s: float = 0.0
 
 

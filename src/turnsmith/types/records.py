@@ -13,7 +13,7 @@ class Record(BaseModel):
 
 
 def to_array(values: Any, dtype: type[np.generic]) -> np.ndarray:
-    """Return a read-only one-dimensional array; a view if `values` already is one. Raises ValueError."""
+    """Return a read-only one-dimensional array; a view if `values` is an array of this dtype. Raises ValueError."""
     array = np.asarray(values, dtype=dtype).view()
     if array.ndim != 1:
         raise ValueError(f"expected one dimension, got {array.ndim}")

@@ -23,9 +23,9 @@ class Sample:
     trajectory_id: str
     group_id: str
     token_ids: np.ndarray
-    """int32."""
+    """Token ids of the sequence, int32."""
     loss_mask: np.ndarray
-    """bool; True on tokens that train."""
+    """True on tokens in the loss, bool."""
     sampled_logprobs: np.ndarray
     """float32; log-probs of the sampling policy, from the engine; 0 on tokens that were not sampled."""
     advantages: np.ndarray
@@ -42,7 +42,7 @@ class Sample:
                 object.__setattr__(self, name, to_array(values, dtypes.get(name, np.float32)))
         check_parallel(f"sample {self.trajectory_id}", *self.columns().values())
         if len(self) and self.loss_mask[0]:
-            raise ValueError(f"sample {self.trajectory_id}: the first token cannot train, since nothing precedes it")
+            raise ValueError(f"sample {self.trajectory_id}: the first token cannot be in the loss: no token precedes it")
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return all arrays of the sample by name."""

@@ -5,18 +5,18 @@ from enum import StrEnum
 
 
 class Isolation(StrEnum):
-    """Isolation tier of a sandbox, weakest first; each names the host user that an escape would reach."""
+    """Isolation tier of a sandbox, weakest first. Each tier states with whose rights escaped code would run on the host."""
 
     NONE = "none"
     """No isolation: ordinary processes of the user who runs Turnsmith."""
     CONTAINER_ROOT = "container-root"
-    """Container whose root is the host's root: an escape may gain root."""
+    """Container whose root user is the host's root: escaped code may run as root."""
     CONTAINER_USER = "container-user"
-    """Container with its own user mapping: an escape gains the ordinary user who runs Podman, or an unprivileged user."""
+    """Container with its own user mapping: escaped code runs as the user who runs Podman, or as an unprivileged user."""
     NAMESPACES_USER = "namespaces-user"
-    """Namespaces without network, and a system-call filter: an escape gains the user who runs Turnsmith."""
+    """Linux namespaces without network, and a system-call filter: escaped code runs as the user who runs Turnsmith."""
     NAMESPACES_ROOT = "namespaces-root"
-    """The same namespaces and filter, set up by root: an escape gains an unprivileged user."""
+    """Linux namespaces and a system-call filter, set up by root: escaped code runs as an unprivileged user."""
 
     def is_weaker_than(self, other: "Isolation") -> bool:
         return list(Isolation).index(self) < list(Isolation).index(other)
@@ -37,6 +37,6 @@ class ExecResult:
     report: bytes = b""
     """Bytes that the command wrote to the descriptor for test reports, at most 16 MiB."""
     is_warm: bool = False
-    """True if pytest ran in a fork of a process that had imported it."""
+    """True if pytest ran in a fork of a process that had already imported pytest."""
     cwd: str = ""
     """Working directory after the command, for shells that `cd`."""

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from turnsmith.types.records import Record
 
 PYTEST = "pytest"
-"""Name of the log parser for pytest, whose results also come as a signed report."""
+"""Name of the log parser for pytest. Pytest's results also come in a signed report."""
 PYTEST_COMMAND = "python -m pytest -q --tb=no --color=no -p no:cacheprovider --continue-on-collection-errors"
 """Pytest command with little output that writes no cache and runs the other test files if one cannot be imported."""
 
@@ -51,7 +51,7 @@ class Task(Record):
     environment: str = ""
     """Folder of the Python and packages for the tests, relative to the task file; empty to use this machine's.
 
-    Sandboxes mount it at `/environment`. A task with an image has it there already.
+    Sandboxes mount it at `/environment`. A task's container image must already hold its environment there.
     """
     setup: list[str] = []
     """Commands to run once in a new sandbox, before the agent or the tests."""

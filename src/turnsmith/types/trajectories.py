@@ -19,7 +19,7 @@ class SamplingParams(Record):
     top_p: float = Field(1.0, gt=0, le=1)
     """Draw from the smallest set of most likely tokens with at least this total probability."""
     top_k: int = Field(0, ge=0)
-    """Draw from this many most likely tokens; 0 draws from all."""
+    """Draw from the `top_k` most likely tokens; 0 draws from all tokens."""
     min_p: float = Field(0.0, ge=0, lt=1)
     """Draw from tokens with at least this fraction of the highest probability."""
     repetition_penalty: float = Field(1.0, gt=0)
@@ -36,14 +36,14 @@ class Completion:
     """Tokens sampled for one turn, stop token included; arrays are parallel."""
 
     token_ids: np.ndarray
-    """int32."""
+    """Ids of the sampled tokens, int32."""
     logprobs: np.ndarray
-    """float32."""
+    """Log-prob of each sampled token, float32."""
     finish_reason: str
     """`stop` after a stop token, `length` at the token limit."""
     policy_version: int
     digest: str = ""
-    """Digest of the sampled turn (`types.links`), from `engines.base.complete`; if empty, the turn cannot train."""
+    """Digest of the sampled turn (`types.links`), from `engines.base.complete`; if empty, training refuses the turn."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
@@ -55,7 +55,7 @@ class Turn(Record):
     """One model message and the observation after it."""
 
     start: int
-    """Index of the first sampled token in the trajectory's `token_ids`; for messages, by the server's token count."""
+    """Index of the first sampled token in the trajectory's `token_ids`; without tokens, a count by the server."""
     end: int
     """Index after the last sampled token."""
     text: str
@@ -93,23 +93,23 @@ class Trajectory(Record):
     trajectory_id: str
     """Name unique inside a run, e.g. `rl1-0003/practice-12/5`."""
     group_id: str
-    """Name shared by siblings, e.g. `rl1-0003/practice-12`."""
+    """Name of the group, which all rollouts of the task in one iteration share, e.g. `rl1-0003/practice-12`."""
     index: int
-    """Position among the siblings; in an evaluation, the index of the evaluation run."""
+    """Position in the group; in an evaluation, the index of the evaluation run."""
     instance_id: str
     iteration: int
     seed: int
     """Random seed of the episode."""
     token_ids: TokenIds = Field(np.empty(0, np.int32), exclude=True, validate_default=True)
-    """int32."""
+    """Token ids of the whole dialogue, int32."""
     sampled: Flags = Field(np.empty(0, np.bool_), exclude=True, validate_default=True)
-    """True on tokens that the policy sampled."""
+    """True on tokens that the policy sampled, bool."""
     logprobs: Floats = Field(np.empty(0, np.float32), exclude=True, validate_default=True)
     """Log-probability of each sampled token under the policy (temperature 1, no filters), float32; 0 elsewhere."""
     form: Literal["tokens", "messages"] = "tokens"
-    """`messages` if an endpoint sampled text without tokens; such a trajectory cannot train directly."""
+    """`messages` if an endpoint sampled text without tokens; such a trajectory cannot be used for RL."""
     prompt: list[Message] = []
-    """System and user messages before the first turn; only for `messages`."""
+    """System and user messages before the first turn; empty if `form` is `tokens`."""
     turns: list[Turn] = []
     stop_reason: StopReason = StopReason.RUNNING
     outcome: Outcome = Outcome.UNGRADED
@@ -122,7 +122,7 @@ class Trajectory(Record):
     """Tokens of the prompt before the first turn."""
     duration_s: float = 0.0
     detail: str = ""
-    """One line for people, e.g. the infrastructure fault that lost the rollout."""
+    """One line for people, e.g. the infrastructure fault that ended the rollout."""
 
     @model_validator(mode="after")
     def _check_parallel(self) -> "Trajectory":
@@ -156,7 +156,7 @@ class Trajectory(Record):
 
     @property
     def num_tokens(self) -> int:
-        """Number of tokens; for messages, by the server's count."""
+        """Number of tokens; if `form` is `messages`, as counted by the server."""
         return len(self.token_ids) if self.form == "tokens" else self.turns[-1].end if self.turns else 0
 
     @property
@@ -176,7 +176,7 @@ class Group(Record):
     group_id: str
     trajectories: list[Trajectory]
     rewards: list[float]
-    """R_final of each trajectory (paper §3.2)."""
+    """Final reward of each trajectory: verdict of the tests plus length penalty (R_final, paper §3.2)."""
 
     @model_validator(mode="after")
     def _check_parallel(self) -> "Group":

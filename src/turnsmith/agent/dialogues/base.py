@@ -43,7 +43,7 @@ class DialogueFactory(Protocol):
         """Count the tokens of the first prompt with these messages."""
 
     def check_budget(self, max_tokens: int) -> None:
-        """Raise UsageError if an observation of `max_tokens` could not hold the notice of its truncation."""
+        """Raise UsageError if `max_tokens` is too small for the notice that marks a truncated observation."""
 
     def status(self) -> str:
         """Return a short text for the progress output, such as the cost so far; empty if there is nothing to show."""

@@ -19,7 +19,7 @@ _SEED_BITS = 31
 
 @dataclass
 class MessageDialogue:
-    """Dialogue by a message engine: messages in, text out."""
+    """Dialogue with an engine that gets messages and returns text."""
 
     engine: ChatEngine
     config: AgentConfig
@@ -98,7 +98,7 @@ class MessageDialogue:
 
 @dataclass(frozen=True)
 class MessageDialogueFactory:
-    """Factory of dialogues by a message engine."""
+    """Factory of dialogues with an engine that gets messages and returns text."""
 
     engine: ChatEngine
 

@@ -42,7 +42,7 @@ class History:
 
 @dataclass
 class TokenDialogue:
-    """Dialogue by a token engine: a renderer tokenises texts, the engine samples turns."""
+    """Dialogue with an engine that samples tokens. A renderer converts texts to tokens."""
 
     engine: Engine
     renderer: ChatRenderer
@@ -115,7 +115,7 @@ class TokenDialogue:
 
 @dataclass(frozen=True)
 class TokenDialogueFactory:
-    """Factory of dialogues by a token engine."""
+    """Factory of dialogues with an engine that samples tokens."""
 
     engine: Engine
     renderer: ChatRenderer

@@ -1,7 +1,7 @@
 """Prompts as folders of three templates: `system`, `issue` and `demonstration` (paper §3.5, §3.6).
 
-`paper` follows the structure of the paper's prompts in other words. `brief` is its short form for tiny models, and `bash`
-describes the shell alone. Only a base model that collects trajectories for RFT sees the demonstration (paper §3.3).
+`paper` follows the structure of the paper's prompts in other words. `brief` is a short form of `paper` for tiny models, and
+`bash` describes the shell alone. Only a base model that collects trajectories for RFT sees the demonstration (paper §3.3).
 """
 
 from functools import cache

@@ -42,7 +42,7 @@ class Scaffold:
         )
 
     async def act(self, command: str, session: Session, context: ToolContext) -> ToolResult:
-        """Run one command of the agent by a tool or the shell. A wrong use gives an error text as result. Raises SandboxError."""
+        """Run one command of the agent by a tool or the shell. Wrong use of a tool returns an error text. Raises SandboxError."""
         tools = {tool.name: tool for tool in self.tools}
         try:
             if tool := tools.get(first_word(command)):

@@ -65,7 +65,7 @@ def clamp(first_line: int, num_lines: int, window_lines: int) -> int:
 
 
 def line_into_view(line: int, num_lines: int, window_lines: int) -> int:
-    """Return the window's first line so that `line` appears about one sixth down."""
+    """Return the window's first line so that `line` appears about one sixth of the window below the top."""
     return clamp(line - window_lines // 6, num_lines, window_lines)
 
 

@@ -83,7 +83,10 @@ def _identify(file: TreeFile) -> tuple[str, int]:
 def complete_layers(
     layer: Path, tree: Mapping[str, TreeFile], environment: Environment
 ) -> tuple[tuple[Path, ...], str]:
-    """Add a one-commit git history of a source tree and its build results. Return all layers, lowest first, and the commit."""
+    """Write a git history of one commit, which holds a source tree and its build results, to a new layer.
+
+    Return all layers, lowest first, and the hash of the commit.
+    """
     built = read_layer(environment.layer)
     git = layer.with_name("git")
     shutil.rmtree(git, ignore_errors=True)

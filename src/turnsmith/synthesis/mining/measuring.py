@@ -12,7 +12,7 @@ COMMANDS = (
     (f"{PYTEST_COMMAND} -o addopts=", "pytest"),
     ("python -m unittest -v", "unittest"),
 )
-"""Pairs (test command, log parser), tried in this order: pytest with the repository's options, pytest without, unittest."""
+"""Pairs (test command, log parser), tried in order: pytest with the repository's options, pytest without them, unittest."""
 
 MAX_ERROR_CHARACTERS = 200
 """Maximum length of a quoted error message."""
@@ -31,9 +31,9 @@ class Measured:
 async def find_command(
     case: Case, gold: str, commands: Sequence[tuple[str, str]] = COMMANDS
 ) -> tuple[Case, SuiteReport]:
-    """Return the case with the first test command under which tests pass or time out after the change, and the run's report.
+    """Try test commands in order until tests pass or time out after the change.
 
-    If no command works, the last one is returned. Raises PatchRefused, SandboxError, GradingError.
+    Return the case with the last tried command, and the report of its run. Raises PatchRefused, SandboxError, GradingError.
     """
     for command, parser in commands:
         task = case.task.model_copy(update={"test_command": command, "log_parser": parser})

@@ -1,4 +1,4 @@
-"""Preparation of tasks from public data sets to run without container images.
+"""Rebuilding of tasks from public data sets, so that they run without container images.
 
 The source tree comes from a local git clone; the environment is built from the task's columns.
 """

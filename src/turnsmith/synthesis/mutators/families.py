@@ -24,7 +24,7 @@ OPERATORS = (
 )
 OFF_BY_ONE = {b"<": b"<=", b"<=": b"<", b">": b">=", b">=": b">"}
 ORDERED = (cst.Subtract, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power, cst.LeftShift, cst.RightShift)
-"""Operators for which the order of operands matters for every type."""
+"""Operators whose result depends on the order of their operands, whatever type these have."""
 TEXT = (cst.SimpleString, cst.FormattedString)
 
 
@@ -105,7 +105,7 @@ def name_removal(statement: cst.CSTNode) -> str:
 
 
 def _updates(assignment: cst.Assign) -> bool:
-    """Return True if an assignment changes an attribute, an item, or a variable that the right-hand side reads."""
+    """Return True if an assignment sets an attribute or an item, or a variable that its right-hand side reads (`x = x + 1`)."""
     targets = [target.target for target in assignment.targets]
     if all(isinstance(target, cst.Attribute | cst.Subscript) for target in targets):
         return True

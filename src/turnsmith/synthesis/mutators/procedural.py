@@ -1,4 +1,4 @@
-"""Mutators of SWE-smith, which it calls procedural, in four families: classes, control flow, removals, expressions."""
+"""SWE-smith's procedural mutators, in four families: classes, control flow, removals, expressions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -51,7 +51,7 @@ def remove_base(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
 def remove_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
     """Yield edits that remove a method for which a base class or Python may provide another.
 
-    Others would only raise AttributeError.
+    Without any other method, calls would only raise AttributeError.
     """
     for method in _list_methods(node):
         if node.bases or method.name.value.startswith("__"):
@@ -152,7 +152,7 @@ def _has_exit(node: cst.CSTNode) -> bool:
 
 
 def remove_wrapper(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Yield edits that remove `try` or `with`: `try: a() except B: c()` → `a()`; `with a: b()` → `b()` if no name is bound."""
+    """Yield edits that remove `try` or `with`: `try: a() except B: c()` → `a()`; `with a: b()` → `b()`. Keep `with … as`."""
     match node:
         case cst.Try(body=cst.IndentedBlock() as body) | cst.TryStar(body=cst.IndentedBlock() as body):
             yield from _unwrap(node, body, tree)

@@ -104,9 +104,9 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
-"""Maximum lines of a function with mixed rules, without `return`, so that a window of ten lines shows the whole function."""
+"""Maximum lines of a function with mixed rules, without `return`; the agent's file window of ten lines shows all of it."""
 HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""Sequences of rule types that only held-out modules use. Three bounds are excluded too, since they often repeat a bound."""
+"""Sequences of rule types that only held-out modules use. Three bounds are excluded because they often repeat a bound."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)

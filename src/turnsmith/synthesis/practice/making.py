@@ -38,7 +38,7 @@ class PracticeSpec:
 def draw_repositories(spec: PracticeSpec) -> Iterator[PracticeRepository]:
     """Generate repositories with distinct names, without end.
 
-    Half of the held-out ones use kinds of modules that no other split uses.
+    Half of the repositories of the split `heldout` use kinds of modules that no other split uses.
     """
     names = set()
     for index in count():
@@ -82,7 +82,7 @@ async def make_repository_tasks(
     before = await run_suite(provider, (repository.layer,), suite)
     if not before.passing:
         reason = f"no test of the practice repository {practice.name} passes in the sandbox"
-        raise UsageError(f"{reason}: raise its limits ([sandbox]). The log ends: {before.last_line!r}")
+        raise UsageError(f"{reason}: raise the sandbox's limits ([sandbox]). The log ends: {before.last_line!r}")
     candidates = [write_candidate(repository, Bug((bug,))) for bug in draw_bugs(practice)]
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
     made = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}

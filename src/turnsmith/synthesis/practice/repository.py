@@ -118,7 +118,7 @@ def write_tests(package: str, module: Module, difficulty: float, rng: random.Ran
 
 
 def write_test(function: Function, has_message: bool, rng: random.Random) -> str:
-    """Generate a test of a function with four argument tuples. The expected values come from running the function."""
+    """Generate a test that calls a function with four sets of arguments. The expected values come from running the function."""
     call = load_function(function)
     cases = [function.draw_arguments(rng) for _ in range(4)]
     table = "".join(f"        ({arguments!r}, {call(*arguments)!r}),\n" for arguments in cases)
