@@ -42,7 +42,9 @@ class Sample:
                 object.__setattr__(self, name, to_array(values, dtypes.get(name, np.float32)))
         check_parallel(f"sample {self.trajectory_id}", *self.columns().values())
         if len(self) and self.loss_mask[0]:
-            raise ValueError(f"sample {self.trajectory_id}: the first token cannot be in the loss: no token precedes it")
+            raise ValueError(
+                f"sample {self.trajectory_id}: the first token cannot be in the loss: no token precedes it"
+            )
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return all arrays of the sample by name."""
