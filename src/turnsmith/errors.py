@@ -24,7 +24,7 @@ class GradingError(TurnsmithError):
 
 
 class PluginFailed(GradingError):
-    """The grader's pytest plugin cannot report the tests of a task, on the clean tree or with the gold patch."""
+    """The grader's pytest plugin cannot report the tests of a task, on the untouched tree or with the gold patch."""
 
 
 class TrainingError(TurnsmithError):

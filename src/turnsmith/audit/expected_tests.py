@@ -49,7 +49,7 @@ class ExpectedTests:
 
     @cached_property
     def functions(self) -> Counter[str]:
-        """Return defined function → number of its expected cases that pass on the clean tree."""
+        """Return defined test function → number of its expected cases that pass if the bug is undone."""
         others = self.case.task.meta.get(CLEAN_STATUSES, {})
         return self.count(test for test in self.case.expected if test not in others)
 

@@ -68,10 +68,10 @@ _TARGETS = re.compile(
     rf"|(?:^|[;:=])\*?[(\[]{_ITEMS}(?<=[)\],]){_EQUALS}"
     rf"|\bas {_CHAIN}|\b(?:for|del)[ *][\w.,*]++|\b(?:for|as|del)[(\[]{_ITEMS}"
 )
-"""Pattern of targets that a line sets or deletes: of assignments, also in brackets, and of `as`, `for` and `del`."""
+"""Pattern of names that a line sets or deletes, by an assignment (also in brackets), `as`, `for` or `del`."""
 _OWNER = re.compile(_CHAIN)
 _BROKEN = re.compile(r"(?<=[(\[.,])\s+|(?<!\s)\s+(?=[)\].,])")
-"""Pattern of white space beside a bracket, dot or comma, within which a target may continue."""
+"""Pattern of white space beside a bracket, dot or comma, which may interrupt the name that a line sets."""
 
 
 def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:

@@ -24,7 +24,7 @@ PLUGIN = "plugin"
 
 
 class Grader:
-    """Grader of patches, `num_workers` at a time. Identical patches of one task are graded once until `forget`.
+    """Grader of patches, `num_workers` at a time. Identical patches of one task are graded once until `forget` is called.
 
     `on_report` receives the report of each test run.
     """
@@ -114,9 +114,9 @@ async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | No
 
 
 async def check_plugin_works(case: Case) -> None:
-    """Check that the grader's pytest plugin works on the clean tree, or else with the gold patch.
+    """Check that the grader's pytest plugin works on the untouched tree, or else with the gold patch.
 
-    If the plugin works there, the patch broke it. Raises PluginFailed if it works in neither; SandboxError, GradingError.
+    If it works there, the graded patch broke it. Raises PluginFailed if it works in neither; SandboxError, GradingError.
     """
     report, _ = await try_patch(case, "")
     if report.plugin_fault:
@@ -128,7 +128,7 @@ async def check_plugin_works(case: Case) -> None:
 
 
 async def try_plugin(case: Case) -> None:
-    """Run only sentinel tests, on the clean tree. Raises SandboxError; GradingError if the grader's plugin fails."""
+    """Run only sentinel tests, on the untouched tree. Raises SandboxError; GradingError if the grader's plugin fails."""
     sentinels = draw_sentinels(PurePosixPath(next(iter(case.directives), "")).parent)
     check_plugin(await run_tests(case, "", (sentinels.path,), {sentinels.path: sentinels.text}))
 

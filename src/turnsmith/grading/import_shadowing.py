@@ -62,7 +62,7 @@ def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path
 def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Path]) -> bool:
     """Return True if the path shadows a protected module below one root.
 
-    Folders without `__init__` shadow nothing. A file without suffix may be a link to a package.
+    Folders without `__init__` shadow nothing. A file without suffix counts, since it may be a link to a package.
     """
     if not path.is_relative_to(root) or path == root:
         return False

@@ -19,7 +19,7 @@ SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
 def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -> Grade:
     """Grade a report by the task's status rules, and look for tampering. Raises GradingError.
 
-    A skip or an expected failure counts as passed only if the test ended in the same way on the clean tree.
+    A skip or an expected failure counts as passed only if the test ended in the same way on the tree without the bug.
     """
     if report.timed_out:
         return Grade(

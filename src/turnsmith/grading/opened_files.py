@@ -1,6 +1,6 @@
 """Search for test data and helpers, which patches may not change, by running the tests with the gold patch.
 
-An audit hook records which code opens which file of the tree. A file is test data if only tests open
+A hook (`sys.addaudithook`) records which code opens which file of the tree. A file is test data if only tests open
 it. A module is a helper if it imports a test framework and no source file mentions it.
 """
 

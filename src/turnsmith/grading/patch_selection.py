@@ -55,7 +55,7 @@ class Project:
         return HunkClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
-        """Return True if only tests read or import the file, or a module that a new file would hide."""
+        """Return True if only tests read or import the file or, if it is new, a module that it would hide."""
         places = [*list_stand_ins(path), path]
         if not self.test_data.isdisjoint(places):
             return True

@@ -52,7 +52,7 @@ class SealedReport:
 def seal(command: str) -> str:
     """Add the grader's plugin, which reads the secrets from standard input, to a test command.
 
-    The command must pass its environment to one pytest. The plugin has a random name that no file of the tree can take.
+    The command must pass its environment to a single pytest. The plugin has a random name that no file of the tree can take.
     """
     name = f"sealing_{secrets.token_hex(8)}"
     write = f'printf %s {quote(PLUGIN)} > "$HOME/{name}.py"'

@@ -33,7 +33,7 @@ MAX_LINE = 500
 
 
 def open_report(key: bytes, descriptor: int) -> "Callable[..., None]":
-    """Return a function that writes a signed, numbered line to the report. Move its descriptor to a random number."""
+    """Return a function that writes a signed, numbered line to `descriptor`, which is first moved to a random number."""
     limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 3000)
     hidden = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(limit // 2, limit))
     os.close(descriptor)

@@ -31,11 +31,11 @@ NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 EXCEPTION = re.compile(r"^(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
 """Pattern of the last line of a traceback in a log of pytest or Python."""
 CLEAN_STATUSES = "clean_statuses"
-"""Column of `Task.meta`: expected test that does not pass on the clean tree → its status there."""
+"""Column of `Task.meta`: expected test that does not pass on the tree without the bug → its status there."""
 
 
 def holds(status: str, clean_status: str) -> bool:
-    """Return True if a test passed, or has the same status as it has on the clean tree."""
+    """Return True if a test passed, or has the same status as on the tree without the bug."""
     return status in ("passed", clean_status)
 
 

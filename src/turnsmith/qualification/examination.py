@@ -109,7 +109,7 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_r
 
 
 async def retry(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function, again if the infrastructure fails. Raises the last SandboxError or GradingError."""
+    """Call a function, and call it again if the infrastructure fails. Raises the last SandboxError or GradingError."""
     for _ in range(MAX_TRIES - 1):
         try:
             return await attempt(*args, **kwargs)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Configuration, folder, policy, tasks and generator of one run."""
+    """Configuration, folder, policy, tasks and rollout generator of one run."""
 
     config: RunConfig
     folder: RunFolder

@@ -78,5 +78,5 @@ def find_warnings(iteration: Iteration, metrics: Metrics) -> Iterator[str]:
             "the reward"
         )
     if not metrics["groups/with_signal"]:
-        yield f"no group of {iteration.stage.name} carried signal in iteration {iteration.number + 1}: nothing is learned"
+        yield f"no group of {iteration.stage.name} had unequal results in iteration {iteration.number + 1}: nothing is learned"
     yield from list_warnings(metrics, iteration.run.config)

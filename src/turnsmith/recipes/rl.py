@@ -1,6 +1,6 @@
 """One stage of synchronous RL with a modified DAPO (paper §3.2, §4.3).
 
-Each iteration collects groups, and takes optimizer steps on those with signal, i.e. with unequal rewards. It sends the new
+Each iteration collects groups, and takes optimizer steps on those with signal, i.e. with unequal results. It sends the new
 weights to the engine.
 """
 

@@ -14,9 +14,9 @@ LEVEL = 0.05
 MIN_CLUSTERS = 6
 """Minimum number of repositories for a test by repository. With five, p is at least 2 / 2⁵ = 0.06, above the level."""
 NUM_DRAWS = 99_999
-"""Number of random draws of the differences' signs in the permutation test; if fewer draws exist, all are used."""
+"""Number of random combinations of signs that the permutation test tries; if fewer exist, it tries all of them."""
 BATCH = 5_000
-"""Number of draws of signs in memory at once."""
+"""Number of combinations of signs that the permutation test holds in memory at once."""
 NUM_HALVINGS = 60
 """Number of bisection steps, enough for the precision of a float."""
 DECIMALS = 9
@@ -140,8 +140,8 @@ class PairedRates:
     def p_value(self) -> float:
         """Compute the p-value of the mean difference by a two-sided sign-flip permutation test.
 
-        If both checkpoints were equal, the sum of differences of each unit could have either sign. All sign patterns are
-        used if they are few, else a random sample with a fixed seed.
+        If both checkpoints were equal, the sum of differences of each unit could have either sign. All combinations of
+        signs are tried if they are few, else a random sample with a fixed seed.
         """
         if len(self.sums) < 2 or not self.sums.any():
             return 1.0
@@ -172,13 +172,13 @@ class PairedRates:
 
 
 def flip_all(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the total of `sums` under every pattern of signs."""
+    """Compute the total of `sums` under every combination of signs."""
     patterns = np.arange(2 ** len(sums))[:, np.newaxis] >> np.arange(len(sums)) & 1
     return np.asarray(((1 - 2 * patterns) * sums).sum(axis=1).round(DECIMALS))
 
 
 def draw_flips(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the total of `sums` under random patterns of signs, drawn with a fixed seed."""
+    """Compute the total of `sums` under random combinations of signs, drawn with a fixed seed."""
     rng, pairs = np.random.default_rng(0), np.tile([1.0, -1.0], (min(BATCH, NUM_DRAWS), len(sums), 1))
     totals = [(rng.permuted(pairs, axis=-1)[..., 0] * sums).sum(axis=1) for _ in range(0, NUM_DRAWS, BATCH)]
     return np.concatenate(totals)[:NUM_DRAWS].round(DECIMALS)

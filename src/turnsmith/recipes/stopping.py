@@ -1,4 +1,4 @@
-"""Conditions that end an RL stage early: a plateau of its scores, or iterations without signal.
+"""Conditions that end an RL stage early: a plateau of its scores, or iterations in which no group has unequal results.
 
 Both use stored metrics, so a resumed run decides in the same way.
 """
@@ -40,7 +40,7 @@ def read_scores(stage: StageConfig, num_done: int, run: RunContext) -> list[floa
 
 
 def check_silence(stage: StageConfig, run: RunContext) -> None:
-    """Raise NoSignal if no group of the last `max_silent_iterations` iterations carried signal."""
+    """Raise NoSignal if no group of the last `max_silent_iterations` iterations had unequal results."""
     folder, bound = run.folder, stage.max_silent_iterations
     done = folder.next_iteration(stage.name)
     last = [read_json(folder.iteration(stage.name, number).metrics) for number in range(max(0, done - bound), done)]
@@ -49,6 +49,6 @@ def check_silence(stage: StageConfig, run: RunContext) -> None:
     rate = statistics.fmean(metrics["rollouts/resolved_rate"] for metrics in last)
     key = f"stages.{run.config.stages.index(stage)}.max_silent_iterations"
     raise NoSignal(
-        f"{stage.name}: in {bound} iterations in a row no group carried signal, {rate:.0%} of rollouts being resolved: a new "
-        f"run needs {REMEDIES.get(rate, OTHERWISE)}; continue this one by `turnsmith resume {folder.path} --{key} {2 * bound}`"
+        f"{stage.name}: in {bound} iterations in a row no group had unequal results, {rate:.0%} of rollouts being resolved: a "
+        f"new run needs {REMEDIES.get(rate, OTHERWISE)}; continue by `turnsmith resume {folder.path} --{key} {2 * bound}`"
     )

@@ -84,7 +84,7 @@ class RunFolder:
     results = File("results.json")
     curves = File("curves.png")
     stop_reason = File("stopped.txt")
-    """Reason why the run stopped by itself; removed by `resume`."""
+    """File with the reason why the run stopped by itself; `resume` removes it."""
     log = File("run.log")
     server_logs = File("servers")
     """Folder with one log file per model server that the run has started."""

@@ -78,7 +78,7 @@ async def _make_package(name: str, folder: Path, provider: SandboxProvider) -> T
 
 
 def make_toy(folder: Path, source: Path) -> Target:
-    """Make the target of the small repository beside the scripts; its FAIL_TO_PASS tests are hidden. Raises UsageError."""
+    """Make the target `toy` from the small repository among the scripts; its FAIL_TO_PASS tests are hidden. Raises UsageError."""
     facts = json.loads((source / "task.json").read_text(encoding="utf-8"))
     fixed, buggy = _read_texts(source / "fixed"), _read_texts(source / "buggy")
     write_shared_layer(folder / "layers/fixed", to_tree(fixed))

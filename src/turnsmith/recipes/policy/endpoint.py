@@ -15,7 +15,7 @@ KIND = "openai"
 
 @dataclass(frozen=True)
 class MessagePolicy:
-    """Policy that consists of messages of a chat engine; it cannot be trained."""
+    """Policy of a chat engine, which exchanges messages and cannot be trained."""
 
     engine: ChatEngine
 

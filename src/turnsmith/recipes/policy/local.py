@@ -21,7 +21,7 @@ from turnsmith.training.memory import longest_context, plan_cache
 
 @dataclass
 class TokenPolicy:
-    """Policy that consists of token ids: its engine, its current weights, and the means to train them."""
+    """Policy that samples token ids: engine, current weights, and the function that opens a trainer."""
 
     renderer: ChatRenderer
     engine: Engine
