@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C may come while it is imported, before it can handle signals."""
+    """Run the command line. Ctrl-C during the import, before signals are handled, exits with code 130."""
     try:
         from turnsmith.cli import main as run
 

@@ -28,15 +28,15 @@ class PluginFailed(GradingError):
 
 
 class TrainingError(TurnsmithError):
-    """A loss or a gradient is not finite, or engine and trainer disagree: the weights are untouched, the run stops."""
+    """A loss or gradient is not finite, or log-probs of engine and trainer differ too much. The run stops."""
 
 
 class ProvenanceError(TrainingError):
-    """A batch differs from the tokens or log-probs that were sampled: the weights are untouched, the run stops."""
+    """A batch differs from the tokens or log-probs that were sampled. The run stops, before the weights change."""
 
 
 class NoSignal(TurnsmithError):
-    """No group carried signal in several iterations in a row, so the run stops."""
+    """In several iterations in a row, rollouts of the same task all had equal rewards, so nothing was learned."""
 
 
 class OutOfBudget(TurnsmithError):

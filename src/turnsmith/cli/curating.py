@@ -24,12 +24,12 @@ Wanted = Annotated[
 ]
 FilterFile = Annotated[
     Path | None,
-    typer.Option("--filters", metavar="FILE", help="TOML file with a table [filters]: NAME = true, or a limit."),
+    typer.Option("--filters", metavar="FILE", help="TOML file: table [filters], NAME = true or NAME = limit."),
 ]
 Unknown = Annotated[
     Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks without the data that a filter needs.")
 ]
-Into = Annotated[str, typer.Option("--into", metavar="NAME=SHARE,…", help="Parts, e.g. train=0.9,eval=0.1.")]
+Into = Annotated[str, typer.Option("--into", metavar="NAME=SHARE,…", help="Parts with shares: train=0.9,eval=0.1.")]
 By = Annotated[
     Literal["repo", "id", "date"],
     typer.Option(
@@ -57,7 +57,7 @@ Url = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Name of the model at the endpoint.")]
 Prompt = Annotated[
-    Path | None, typer.Option("--prompt", metavar="FILE", help="Custom prompt, with $issue, $patch and $tests.")
+    Path | None, typer.Option("--prompt", metavar="FILE", help="File with a prompt on $issue, $patch and $tests.")
 ]
 Askers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Parallel requests.")]
 

@@ -36,7 +36,7 @@ class ErrorReportingGroup(TyperGroup):
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """Return message and exit code of an error, or of a group's first error. Raises `error` if its type is unknown."""
+    """Return message and exit code of an error (of the first in an exception group). Raises `error` if its type is unknown."""
     known = [found for leaf in leaves(error) if (found := _explain_known(leaf))]
     if len(known) < len(list(leaves(error))):
         raise error
@@ -44,7 +44,7 @@ def explain(error: BaseException) -> tuple[str, int]:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors in an exception group and its nested groups; yield an error that is no group itself."""
+    """Yield all errors in an exception group and its nested groups, or `error` itself if it is not a group."""
     if not isinstance(error, BaseExceptionGroup):
         yield error
         return

@@ -52,10 +52,10 @@ Practice = Annotated[
     int | None, typer.Option("--practice", metavar="N", min=1, help="Make N tasks from generated repositories.")
 ]
 Split = Annotated[
-    Literal["train", "heldout"] | None, typer.Option("--split", help="Split of --practice [default: train].")
+    Literal["train", "heldout"] | None, typer.Option("--split", help="Split of the practice tasks [default: train].")
 ]
 Difficulty = Annotated[
-    float | None, typer.Option("--difficulty", min=0, max=1, help="Difficulty of --practice [default: 0.3].")
+    float | None, typer.Option("--difficulty", min=0, max=1, help="Difficulty of the practice tasks [default: 0.3].")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 DEFAULT_NUM = 12

@@ -44,7 +44,7 @@ Install = Annotated[
     typer.Option(
         "--install",
         metavar="COMMAND",
-        help="Command that installs dependencies, instead of the detected ones; may be repeated.",
+        help="Command that installs dependencies, instead of the detected commands; may be repeated.",
     ),
 ]
 Plugins = Annotated[

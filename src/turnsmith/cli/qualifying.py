@@ -33,12 +33,12 @@ from turnsmith.ui.terminal import make_console
 
 Repeats = Annotated[
     int,
-    typer.Option("--repeats", metavar="N", min=2, help="Runs with and without the gold patch; the paper has 50."),
+    typer.Option("--repeats", metavar="N", min=2, help="Number of test runs, each with and without the gold patch."),
 ]
 KeepNames = Annotated[
     bool,
     typer.Option(
-        "--keep-missing-names", help="Keep tasks whose tests fail only for names that the gold patch introduces."
+        "--keep-missing-names", help="Keep tasks whose tests fail only because they use names that the gold patch adds."
     ),
 ]
 Hide = Annotated[

@@ -16,7 +16,7 @@ from turnsmith.ui.terminal import make_console
 
 Audit = Annotated[
     When,
-    typer.Option("--audit", help="Resolved patches to audit; suspicious: as in training, without its random sample."),
+    typer.Option("--audit", help="Resolved patches to audit. suspicious: as in training, but no random sample."),
 ]
 Task = Annotated[TargetName | None, typer.Option("--task", help="Task to attack [default: both].")]
 Only = Annotated[

@@ -18,7 +18,7 @@ ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET. For example, runs
 the base policy, and runs/a:stage1/practice one evaluation. If A or B has several task sets, all that both have are
 compared."""
 First = Annotated[str, typer.Argument(metavar="A", help="First evaluation: RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
-Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, given as A is. A gain is B minus A.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, in the form of A. A gain is B minus A.")]
 
 
 def show_results(run: Run, as_json: Json = False) -> None:

@@ -29,17 +29,17 @@ NumPatches = Annotated[
     typer.Option("--limit", metavar="N", min=1, help="Audit only N patches, chosen by the run's seed [default: all]."),
 ]
 Stage = Annotated[
-    str | None, typer.Option("--stage", metavar="NAME", help="Stage, or rft [default: the last one that sampled].")
+    str | None, typer.Option("--stage", metavar="NAME", help="RL stage, or rft [default: last stage with rollouts].")
 ]
 Number = Annotated[
     int | None, typer.Option("--iteration", metavar="N", min=0, help="Iteration, counted from 0 [default: the last].")
 ]
-Rollouts = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of rollouts to score again.")]
+Rollouts = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of rollouts to examine.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the model.")]
 Name = Annotated[
     str,
     typer.Option(
-        "--checkpoint", metavar="NAME", help="Checkpoint, e.g. rft, stage1 or stage1@4 [default: final policy]."
+        "--checkpoint", metavar="NAME", help="rft, stage1, or stage1@4 (after 4 iterations) [default: final policy]."
     ),
 ]
 Dtype = Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Data type of the weights.")]
@@ -94,7 +94,7 @@ def mismatch(
 ) -> None:
     """Find why the engine's log-probs differ from the policy's.
 
-    Rollouts of one iteration are scored again, with one suspected fault at a time.
+    Log-probs of one iteration's rollouts are computed again, with one suspected fault at a time.
     """
     from turnsmith.recipes.review.mismatch import examine_run
 
@@ -118,9 +118,9 @@ def print_report(report: MismatchReport) -> None:
 
 
 def provenance(run: Run, as_json: Json = False) -> None:
-    """Verify that every trained token was sampled.
+    """Verify that every token used for training was sampled by the policy.
 
-    Print the first broken link if there is one. The exit code is then 1.
+    If a token was not, print the first piece of evidence that is wrong. The exit code is then 1.
     """
     from turnsmith.recipes.review.provenance import trace_run
 

@@ -68,7 +68,7 @@ def learn_or_evaluate(context: typer.Context, file: Config, dry_run: DryRun = Fa
 
 
 def configure(context: typer.Context, file: str) -> RunConfig:
-    """Load a configuration, and keep the part that the command runs. Raises UsageError."""
+    """Load a configuration, and drop the stages that the command does not run. Raises UsageError."""
     if file.startswith("-"):
         raise UsageError(f"{file} comes before the configuration: write CONFIG first, then {file}")
     config = load(Path(file), context.args, RunConfig)
@@ -121,7 +121,7 @@ def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
 
 
 def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
-    """Drop the parts of a configuration that a command does not run. Raises UsageError if nothing is left."""
+    """Drop the stages and task sets of a configuration that a command does not run. Raises UsageError if nothing is left."""
     _, wanted = LEARNING[command]
     if not any(getattr(config, part) for part in wanted):
         sections = " or ".join(SECTIONS[part] for part in wanted)

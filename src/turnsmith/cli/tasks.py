@@ -108,7 +108,7 @@ def refuse_unsound(path: Path, checks: "list[Check]") -> None:
 
 
 def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
-    """Count tasks and measure their lengths."""
+    """Count tasks, and measure their issues, patches and numbers of tests."""
     counted_up = count_up(path, limit)
     counts, lengths = counted_up.counts, counted_up.measure()
 

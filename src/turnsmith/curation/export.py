@@ -51,7 +51,7 @@ def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[
 
 
 def find_records(task_set: TaskSet) -> dict[str, Qualification]:
-    """Find the current qualification record of each task. Of several sandbox kinds, the first in the table counts.
+    """Find the qualification record of each task; if it has records for several sandbox kinds, the first kind counts.
 
     Records made with non-default settings are ignored.
     """

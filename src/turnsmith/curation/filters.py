@@ -77,7 +77,7 @@ def at_least(name: str, limit: float, measure: Measure, unit: str, why: str, dro
 
 
 def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -> Callable[[TaskRow, float], Judgement]:
-    """Build a rule that drops a row whose measure does not fit the limit; unknown if there is no measure."""
+    """Build a rule that drops a row whose measure does not fit the limit; unknown if the row lacks the measured data."""
 
     def judge(row: TaskRow, limit: float) -> Judgement:
         value = measure(row)
@@ -89,7 +89,7 @@ def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -
 
 
 def count_modified(name: str, count: Callable[[str], int]) -> Measure:
-    """Build a measure that reads the count `name` of the data set or, if missing, counts in the gold patch."""
+    """Build a function that reads the count `name` from a row's metadata or, if missing, counts in the gold patch."""
 
     def measure(row: TaskRow) -> float | None:
         own = row.meta.get(name)
@@ -148,7 +148,7 @@ def judge_scores(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_names(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row whose tests need names that only the gold patch defines, by its record or SWE-rebench V2's code."""
+    """Drop a row whose tests need names that only the gold patch defines, as its qualification or SWE-rebench V2 states."""
     codes = read_codes(row)
     if IMPLICIT_NAMES in codes:
         return Fate.DROPPED, f"code {IMPLICIT_NAMES}"
@@ -258,7 +258,7 @@ BUNDLES: dict[str, tuple[str, ...]] = {
 
 
 def choose_filters(wanted: Sequence[str]) -> list[Filter]:
-    """Parse filters `NAME` or `NAME=value`, and expand bundles; the last limit of a filter wins.
+    """Parse filters `NAME` or `NAME=value`, and expand bundles; if a filter occurs twice, its last limit counts.
 
     Raises UsageError.
     """

@@ -37,7 +37,7 @@ class Funnel:
 
     filters: Sequence[Filter]
     drop_unknown: bool = False
-    """Drop rows of which a filter lacks data."""
+    """True if a row is dropped when a filter lacks data about it."""
     stages: list[Stage] = field(init=False)
     num_rows: int = 0
 

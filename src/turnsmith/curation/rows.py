@@ -31,7 +31,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """Row of a task file, with facts from its qualification and scores from an endpoint."""
+    """Row of a task file, with facts from its qualification and scores from a model."""
 
     line: bytes
     columns: dict[str, Any]
@@ -39,7 +39,7 @@ class TaskRow:
     """File and line, for error messages."""
     facts: RunFacts | None = None
     asked_scores: dict[str, int] = field(default_factory=dict)
-    """Scores from an endpoint, by name; used if the data set has none."""
+    """Scores from `tasks score`, by name; used if the data set has none."""
 
     @property
     def instance_id(self) -> str:

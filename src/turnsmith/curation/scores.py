@@ -20,7 +20,7 @@ CODE = re.compile(r"\b(?:A|B\d+)\b")
 
 
 def read_scores(row: TaskRow) -> dict[str, float]:
-    """Return a row's scores by name: those of the data set or, if it has none, those of the endpoint."""
+    """Return a row's scores by name: those of the data set or, if it has none, those of `tasks score`."""
     own = row.meta.get("llm_score")
     if isinstance(own, dict):
         return {name: own[name] for name in NAMES if _is_score(own.get(name))} or dict(row.asked_scores)

@@ -51,7 +51,7 @@ def write_question(row: TaskRow, prompt: Template) -> str:
 
 
 def make_key(question: str) -> str:
-    """Hash a question, as the key of its answer."""
+    """Hash a question, to find its stored answer."""
     return hashlib.sha256(question.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -122,5 +122,5 @@ def _ask_all(waiting: Iterator[tuple[TaskRow, str]], scorer: Scorer, num_workers
 
 
 def find_key() -> str:
-    """Read the endpoint's key from the environment; empty if unset."""
+    """Read the API key of the model endpoint from OPENAI_API_KEY; empty if unset."""
     return os.environ.get("OPENAI_API_KEY", "")

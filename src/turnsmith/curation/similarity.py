@@ -87,7 +87,7 @@ def measure_likeness(one: Shingles, other: Shingles) -> float:
 
 
 def sketch(shingles: Iterable[int]) -> MinHash:
-    """Build the MinHash of shingles. The shingles are hashed already."""
+    """Build the MinHash of shingles, which are hashes."""
     made = MinHash(num_perm=NUM_HASHES, hashfunc=_same)
     made.update_batch(shingles)
     return made

@@ -88,7 +88,7 @@ def cut_by_repository(sizes: Mapping[str, int], parts: Sequence[Part], seed: int
 
 
 def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> list[str]:
-    """Choose names whose sizes sum to the nearest possible number, leaving at least `num_left` names."""
+    """Choose names whose sizes sum to `wanted` as nearly as possible, leaving at least `num_left` names."""
     reached = list(accumulate(sizes.values(), lambda sums, size: sums | sums << size, initial=1))
     sums = [number for number, bit in enumerate(reversed(f"{reached[-1]:b}")) if bit == "1" and number]
     choices = (_trace(sizes, reached, number) for number in sorted(sums, key=lambda number: abs(number - wanted)))

@@ -14,7 +14,7 @@ from turnsmith.types import Task
 
 FILE_NAME = "tasks.jsonl"
 SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
-"""Folders of devices and virtual files, as path components below `/`; a task's layer must not be in them."""
+"""Folders that no task's layer may be in, since they hold devices and virtual files; as path components below `/`."""
 
 
 def load_tasks(path: Path) -> list[Task]:

@@ -13,7 +13,7 @@ class SetAside(NamedTuple):
     reason: str
     """Short reason, shared by many tasks, for counts."""
     detail: str
-    """Full reason and remedy; a sentence without its subject, which is the task's id."""
+    """Full reason and remedy, as the end of a sentence that begins with the task's id."""
 
 
 def find_ungradable(task: Task, parsers: Collection[str]) -> SetAside | None:
@@ -34,7 +34,7 @@ def find_faulty(tasks: Iterable[Task], parsers: Collection[str]) -> dict[str, Se
 
 
 def describe_aside(aside: Mapping[str, SetAside], num: int, fate: str = "cannot be graded here") -> Iterator[str]:
-    """Count tasks set aside by reason: `2 of 300 tasks cannot be graded here: no log parser x, e.g. a-1`."""
+    """Yield a line for each reason to set tasks aside: `2 of 300 tasks cannot be graded here: no log parser x, e.g. a-1`."""
     by_reason: dict[str, list[str]] = {}
     for name, (reason, _) in aside.items():
         by_reason.setdefault(reason, []).append(name)

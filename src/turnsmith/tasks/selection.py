@@ -19,9 +19,9 @@ N = TypeVar("N", Task, Prediction)
 
 
 def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit: int | None = None) -> Iterator[N]:
-    """Choose the first `limit` rows, or the first of those with the given ids.
+    """Choose the first `limit` rows; with `names`, the first `limit` rows with one of these ids.
 
-    Raises UsageError that names the place if an id is missing.
+    Raises UsageError if an id is missing. Its message names `place`, the file of the rows.
     """
     if not names:
         return islice(rows, limit)
@@ -36,7 +36,7 @@ def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit:
 
 
 def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
-    """Return the tasks of a built-in subset, or whose ids a file lists. Raises UsageError if a task is missing."""
+    """Return the tasks of a built-in subset, or the tasks that a file lists by id. Raises UsageError if a task is missing."""
     by_id, wanted = {task.instance_id: task for task in tasks}, read_ids(subset)
     missing = [name for name in wanted if name not in by_id]
     if missing:
@@ -56,10 +56,10 @@ def read_ids(subset: str) -> list[str]:
 
 
 def digest_content(task: Task) -> str:
-    """Hash what identifies a task: its repository's name and the gold patch's changed lines; empty without changes.
+    """Hash repository name and changed lines of the gold patch, to find equal tasks under different ids.
 
-    Ignores owner, context, positions and trailing white space. Generated repositories may share a name, but not both name and
-    patch.
+    The hash is empty if the patch changes nothing. It ignores the repository's owner and, in the patch, context lines, line
+    numbers and trailing white space.
     """
     lines = [line.rstrip() for line in task.patch.splitlines() if line.startswith(("diff --git ", "+", "-"))]
     if not lines:

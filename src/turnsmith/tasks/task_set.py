@@ -25,7 +25,7 @@ class TaskSet:
     mended: Sequence[str] = ()
     """Ids of tasks in whose texts lone surrogates were replaced."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
-    """Task id → recorded ability of the task's audit. It contains mutants, which agents must not see."""
+    """Task id → audit data from qualification. It contains mutants (altered tests), which agents must not see."""
 
     def remarks(self) -> list[str]:
         """Report the tasks that were set aside, one line per reason, and those with replaced surrogates."""
@@ -41,7 +41,7 @@ class TaskSet:
         return [TaskTree(task, layer_paths(task, self.file)) for task in self.tasks]
 
     def list_abilities(self) -> list[Ability | None]:
-        """List the ability of each task's audit, in the order of `tasks`; None if it is not recorded."""
+        """List the recorded audit data of each task, in the order of `tasks`; None if the task was not qualified."""
         return [self.abilities.get(task.instance_id) for task in self.tasks]
 
 
@@ -55,11 +55,11 @@ def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
             evaluated, trained = shared[0]
             same = "the same id" if evaluated == trained else "the same repository and gold patch"
             shares = f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks"
-            raise UsageError(f"{shares}, e.g. {evaluated} is trained on as {trained} ({same}): remove them from one")
+            raise UsageError(f"{shares}, e.g. {evaluated} is {trained} in train_tasks ({same}): remove one of them")
 
 
 def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str, str]]:
-    """List the ids of tasks in `other` that have a training task of equal id or content, each with that task's id."""
+    """List tasks of `other` with an equal training task (same id or content), as pairs of ids: other, training."""
     ids = {task.instance_id for task in train}
     contents = {digest_content(task): task.instance_id for task in train if digest_content(task)}
     same = {task.instance_id: contents.get(digest_content(task), "") for task in other}
@@ -88,7 +88,7 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
 
 
 def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
-    """Raise UsageError if a task with one of these ids was set aside."""
+    """Raise UsageError if a task in `names` cannot be graded."""
     if name := next((name for name in names if name in task_set.aside), None):
         raise UsageError(f"{task_set.file}: {name} {task_set.aside[name].detail}")
 

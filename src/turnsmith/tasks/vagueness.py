@@ -13,9 +13,9 @@ SECTION = re.compile(
 )
 """Pattern of a heading of a change log, e.g. `## Added`."""
 MIN_WORDS = 12
-"""Minimum number of words in an issue that is not vague."""
+"""Issues with fewer words are vague."""
 MAX_TITLE_WORDS = 8
-"""Maximum mean number of words of list items that are taken for commit titles."""
+"""Mean number of words of list items, up to which they are taken for titles of commits."""
 
 
 def find_vagueness(text: str) -> str:

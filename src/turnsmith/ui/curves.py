@@ -138,7 +138,7 @@ def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, met
 def draw_metric(
     axes: Axes, spans: Spans, iterations: Iterations, metric: str, color: str, label: str | None = None
 ) -> None:
-    """Draw one line per stage, with a dot in the middle of each iteration. Stages are not joined, since their limits differ."""
+    """Draw a metric as one line per stage, with a dot in the middle of each iteration; lines of stages are not joined."""
     for stage, (start, _) in spans.items():
         mine = [i for i in iterations if i.stage == stage and metric in i.metrics]
         if mine:
@@ -148,7 +148,7 @@ def draw_metric(
 
 
 def draw_bands(axes: Axes, spans: Spans, named: bool = False) -> None:
-    """Draw a grey band behind every second stage, and with `named` the stages' names above."""
+    """Draw a grey band behind every second stage, and with `named` the stages' names above the plot."""
     drawn = {stage: (start, end) for stage, (start, end) in spans.items() if end > start}
     for position, (stage, (start, end)) in enumerate(drawn.items()):
         if position % 2 == 0:

@@ -98,7 +98,7 @@ def _find_code() -> int:
 
 
 def _end_in_order(number: int, frame: FrameType | None) -> None:
-    """Handle SIGTERM: call the handler of Ctrl-C, and ignore later SIGTERMs."""
+    """Handle SIGTERM as Ctrl-C is handled, and ignore later SIGTERMs."""
     _interruption.signal = number
     signal.signal(signal.SIGTERM, lambda *_: None)
     handler = signal.getsignal(signal.SIGINT)

@@ -28,7 +28,7 @@ from turnsmith.ui.terminal import make_console, to_line
 LINE_INTERVAL_S = 10.0
 """Minimum interval in seconds between plain lines about the same piece of work."""
 EVIDENCE_SHARE, MIN_EVIDENCE = 0.1, 2
-"""Share and number of units that must be done before the time left is estimated; the first to end are short ones."""
+"""Minimum share and number of finished units for an estimate of the time left. Short units finish first."""
 REFRESHES_PER_SECOND = 2
 """Refresh rate of the progress bars. It is low, since drawing takes CPU time from training."""
 
@@ -64,7 +64,7 @@ class TimeLeftColumn(ProgressColumn):
 
 
 def describe_left(task: Task) -> str:
-    """Describe the time left for a piece of work; empty without an estimate."""
+    """Describe the time left for a piece of work; empty if it cannot be estimated yet."""
     left = estimate_left(task)
     return f"{to_duration(left)} left" if left else ""
 

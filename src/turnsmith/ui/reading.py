@@ -1,6 +1,6 @@
 """Readers of run folders: configuration, results, metrics of the iterations, trajectories.
 
-Folders of older and forked versions can be read too, since only the displayed keys of a configuration are validated.
+Folders of older or modified versions of Turnsmith can be read, since only the displayed keys of a configuration are validated.
 """
 
 from collections.abc import Iterator
@@ -134,7 +134,7 @@ def list_entries(folder: RunFolder, beginning: str = "", task: str = "") -> Iter
 
 
 def name_stage(entry: JournalEntry) -> str:
-    """Name the part of the run in which a trajectory was made: `rft`, `stage1-0003`, `eval-stage1`, `eval-stage1@4`."""
+    """Name the part of the run in which a trajectory was made: `rft`, `stage1-0003`, `eval-stage1`."""
     trajectory = entry.trajectory
     stage = trajectory.trajectory_id.removesuffix(f"/{trajectory.instance_id}/{trajectory.index}")
     _, at, iterations = entry.journal.parts[-3].partition("@")

@@ -24,7 +24,7 @@ class Screen(Remarks):
     """Viewer that prints turns and remarks."""
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["Screen"]:
-        """Print a line; a progress bar would be mixed with the printed turns."""
+        """Print the label of a piece of work; a progress bar would be mixed with the printed turns."""
         self.log(label)
         return nullcontext(self)
 

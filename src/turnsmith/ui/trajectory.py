@@ -19,7 +19,7 @@ MAX_TESTS = 20
 
 
 def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, console: Console) -> None:
-    """Print a trajectory: head, prompt, issue, turns, patch and verdict. An issue in the prompt is not repeated."""
+    """Print a trajectory: heading, prompt, issue, turns, patch and verdict. An issue in the prompt is not repeated."""
     console.print(head(trajectory))
     console.print(make_rule(f"prompt · {trajectory.prompt_tokens} tokens"), Padding(plain(prompt.strip()), INDENT))
     if task and task.problem_statement.strip() not in prompt:
@@ -30,7 +30,7 @@ def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, cons
 
 
 def head(trajectory: Trajectory) -> Text:
-    """Format the head of a trajectory: id, outcome and numbers."""
+    """Format the heading of a trajectory: id, outcome and numbers."""
     style = "bold green" if trajectory.resolved else "bold red"
     facts = [
         f"ended by {trajectory.stop_reason}",

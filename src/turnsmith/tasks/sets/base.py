@@ -36,7 +36,7 @@ class TaskFolders:
     """Reader and writer of a data set that stores each task as a folder."""
 
     patterns: tuple[str, ...]
-    """Glob patterns, relative to the given folder, of a file that each task folder contains."""
+    """Glob patterns, relative to the imported folder, for a file that each task folder contains."""
     read: Callable[[Path], "dict[str, Any] | Refused"]
     """Read a task folder as a row."""
     write: Callable[[dict[str, Any], Path], None]
@@ -107,7 +107,7 @@ def came_from(task: Task, source: PublicSet) -> bool:
 
 
 def spell(given: Any, value: Any) -> Any:
-    """Describe how a row spelled a value: None if equal, name of a spelling (`json`), or `{"as": given}`."""
+    """Describe how a row writes a task's `value`: None if unchanged, `json`, `python`, or the original as `{"as": given}`."""
     if given == value:
         return None
     return next(
@@ -116,11 +116,11 @@ def spell(given: Any, value: Any) -> Any:
 
 
 def respell(value: Any, how: Any) -> Any:
-    """Restore the spelling of a value in its row; inverse of `spell`."""
+    """Restore the original value of a row from a task's value and the result of `spell`."""
     if isinstance(how, dict):
         return how["as"]
     return SPELLINGS[how](value) if how else value
 
 
 SPELLINGS: dict[str, Callable[[Any], str]] = {"json": json.dumps, "python": repr}
-"""Ways in which rows spell lists as text: as JSON or as Python literals."""
+"""Text format in which a row can hold a list → function that writes a list in this format."""

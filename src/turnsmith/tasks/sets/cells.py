@@ -15,7 +15,7 @@ SHOWN = 60
 
 
 def describe_core(row: Row) -> Columns:
-    """Read the columns that most data sets share with SWE-bench. Raises Refused."""
+    """Read the task columns that most data sets store as SWE-bench does. Raises Refused."""
     if row.get("layers"):
         raise Refused(
             "a task of layers", "it was made here and names no image: use the task file that it was exported from"
@@ -82,7 +82,7 @@ def read_expected(row: Row, failing: str, passing: str) -> Columns:
 
 
 def read_list(row: Row, column: str) -> list[str]:
-    """Read a list of strings from a list, JSON, a Python literal, or a dict's keys with values. Raises Refused."""
+    """Read strings from a list, or from the keys of a dict; either may be JSON or Python text. Raises Refused."""
     value = row.get(column)
     if isinstance(value, str):
         value = _read_literal(value)

@@ -1,4 +1,4 @@
-"""Arguments that select a task's hidden tests on its test command: files, or names that the test runner uses."""
+"""Arguments of test commands that select the hidden tests: files, or names that the test runner uses."""
 
 import re
 import tomllib
@@ -28,7 +28,7 @@ class TestRule:
     """Kind of arguments that select tests: `files`, `labels` (Django's dotted modules) or `ids`."""
 
     def find_directives(self, test_patch: str, tests: list[str]) -> list[str]:
-        """Return the arguments for the hidden tests; empty if the grader finds files in the test ids. Raises Refused."""
+        """Return arguments that select the hidden tests; empty if all test ids start with a file. Raises Refused."""
         if begin_with_files(tests):
             return []
         files = find_patched_tests(test_patch)

@@ -8,7 +8,7 @@ from turnsmith.tasks.sets.reading import ROW_FILES
 
 
 def fetch_rows(name: str) -> Path:
-    """Download the files of rows of `owner/name` or `owner/name@revision`; return their folder. Raises UsageError."""
+    """Download the data set `owner/name` or `owner/name@revision`; return its folder. Raises UsageError."""
     require("huggingface_hub", subject=f"hub:{name}", otherwise=", or fetch the files and give their folder")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

@@ -73,9 +73,9 @@ def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundR
 def import_rows(
     source: PublicSet, rows: Iterable[FoundRow], out: Path, on_task: Callable[[Task], None] = lambda task: None
 ) -> Iterator[ImportFunnel]:
-    """Append a task or a refusal for each row, yielding the funnel after each. Raises UsageError.
+    """Append each row to the files in `out`, as a task or a refusal; yield the counts after each. Raises UsageError.
 
-    Lines are written at once, so a kill loses at most one. `on_task` receives each new task.
+    Lines are written at once, so that a killed import loses at most one row. `on_task` receives each new task.
     """
     with _held(out / source.file_name) as tasks:
         work = Import(source, tasks, out / REFUSED_NAME, on_task)

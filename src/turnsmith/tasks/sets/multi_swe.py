@@ -1,4 +1,4 @@
-"""Multi-SWE-bench and Multi-SWE-RL: rows hold test results without patches, with the test patch, and with both.
+"""Multi-SWE-bench and Multi-SWE-RL: rows hold test results before and after the gold patch.
 
 The images contain both patches and scripts. The set-up removes all of these files except `run.sh`.
 """

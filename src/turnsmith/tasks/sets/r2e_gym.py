@@ -17,7 +17,7 @@ RESULT = re.compile(r"^(PASSED|FAILED|ERROR) +(\S+?::.*)$", re.MULTILINE)
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*\.py|[^/]*_test\.py|conftest\.py)")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 RUNNER = re.compile(r"\w+_runner\.py")
-"""Name of a script that runs the test files and prints ids with modules, as in rows of pillow and tornado."""
+"""Pattern of the name of a custom test script, which some repositories (pillow, tornado) use instead of pytest."""
 MARKS = {"added": "+", "deleted": "-", "context": " "}
 IN_ISSUE = re.compile(r"\s*\[ISSUE\](.*)\[/ISSUE\]\s*", re.DOTALL)
 

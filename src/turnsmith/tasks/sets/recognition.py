@@ -19,7 +19,7 @@ def find_set(name: str) -> PublicSet:
 
 @cache
 def list_sets() -> tuple[PublicSet, ...]:
-    """Load the built-in data sets, in the order of their table."""
+    """Load the built-in data sets, in the order in which rows are compared with them."""
     return tuple(map(find_set, SETS.paths))
 
 
@@ -52,7 +52,7 @@ def recognise_file(file: Path) -> str:
 
 
 def check_set(wanted: PublicSet, columns: Collection[str], source: Path | str) -> None:
-    """Raise UsageError if rows with these columns are not of the data set `wanted`. The message names a likely set."""
+    """Raise UsageError if rows with these columns are not of the data set `wanted`, and suggest a set that has them."""
     if wanted not in list_sets() and wanted.marks <= set(columns):
         return
     found = recognise(columns)

@@ -20,7 +20,7 @@ MAX_TAG = 128
 """Maximum length of an image's tag."""
 PRO_EXCEPTION = "element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
 """Instance id whose image name is not shortened like others of its repository."""
-TELL = """import json, sys
+PRINT_RESULTS = """import json, sys
 tests = json.load(open(sys.argv[1]))["tests"]
 for test in tests:
     print(test["status"], test["name"])
@@ -52,7 +52,7 @@ def describe(row: Row) -> Columns:
 
 
 def name_of_swe_bench_pro(instance_id: str, repo: str) -> str:
-    """Return SWE-bench Pro's image: `instance_<tail>`, `Owner/Name` → `jefzda/sweap-images:owner.name-<tail>`."""
+    """Return the image name of a task: `instance_<tail>`, `Owner/Name` → `jefzda/sweap-images:owner.name-<tail>`."""
     tail, place = instance_id.removeprefix("instance_"), repo.lower().replace("/", ".", 1)
     if tail != PRO_EXCEPTION:
         tail, place = tail.removesuffix("-vnan"), place.replace("element-hq.element-web", "element-hq.element")
@@ -83,7 +83,7 @@ def make_command(row: Row) -> str:
         files = " and ".join(f"run_scripts/{row['instance_id']}/{file}" for file in SCRIPTS.values())
         raise Refused("no run script", f"put {files} of the set's repository beside the rows")
     write = [f"printf %s {quote(read_text(row, column))} > {WORK}/{file}" for column, file in SCRIPTS.items()]
-    tell = f"python3 -c {quote(TELL)} {WORK}/output.json"
+    tell = f"python3 -c {quote(PRINT_RESULTS)} {WORK}/output.json"
     run = (
         f'bash {WORK}/run_script.sh "$1" > {WORK}/stdout.log 2> {WORK}/stderr.log; '
         f"python3 {WORK}/parser.py {WORK}/stdout.log {WORK}/stderr.log {WORK}/output.json && {tell}"

@@ -32,7 +32,7 @@ def describe_swe_agent(row: Row) -> Conversation:
 
 
 def describe_openhands(row: Row) -> Conversation:
-    """Convert an OpenHands row to a conversation. All assistant turns are trained on. Raises Refused."""
+    """Convert an OpenHands row to a conversation. All assistant turns are used for training. Raises Refused."""
     turns = [(read_role(turn), render_turn(turn), read_role(turn) == "assistant") for turn in read_turns(row)]
     if tools := drop_nulls(row.get("tools") or []):
         schemas = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
