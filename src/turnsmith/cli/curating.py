@@ -57,7 +57,7 @@ Url = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Name of the model at the endpoint.")]
 Prompt = Annotated[
-    Path | None, typer.Option("--prompt", metavar="FILE", help="File with a prompt on $issue, $patch and $tests.")
+    Path | None, typer.Option("--prompt", metavar="FILE", help="Prompt file, with $issue, $patch and $tests.")
 ]
 Askers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Parallel requests.")]
 

@@ -94,7 +94,7 @@ def mismatch(
 ) -> None:
     """Find why the engine's log-probs differ from the policy's.
 
-    Log-probs of one iteration's rollouts are computed again, with one suspected fault at a time.
+    Log-probs of one iteration's rollouts are computed again, imitating one suspected fault at a time.
     """
     from turnsmith.recipes.review.mismatch import examine_run
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Checkout = Annotated[Path, typer.Argument(metavar="PATH", help="Git checkout; unchanged without --apply.")]
 Issue = Annotated[str, typer.Option("--issue", metavar="FILE|TEXT", help="Issue: a text file, or the text itself.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="TOML file: model, engine, agent and sandbox.")
+    Path | None, typer.Option("--config", metavar="FILE", help="Configuration of model, engine, agent, sandbox.")
 ]
 Tests = Annotated[
     str,

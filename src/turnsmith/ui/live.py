@@ -28,7 +28,7 @@ from turnsmith.ui.terminal import make_console, to_line
 LINE_INTERVAL_S = 10.0
 """Minimum interval in seconds between plain lines about the same piece of work."""
 EVIDENCE_SHARE, MIN_EVIDENCE = 0.1, 2
-"""Minimum share and number of finished units for an estimate of the time left. Short units finish first."""
+"""Minimum share and number of finished units before the time left is estimated."""
 REFRESHES_PER_SECOND = 2
 """Refresh rate of the progress bars. It is low, since drawing takes CPU time from training."""
 

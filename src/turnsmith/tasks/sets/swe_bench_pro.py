@@ -52,7 +52,7 @@ def describe(row: Row) -> Columns:
 
 
 def name_of_swe_bench_pro(instance_id: str, repo: str) -> str:
-    """Return the image name of a task: `instance_<tail>`, `Owner/Name` → `jefzda/sweap-images:owner.name-<tail>`."""
+    """Return a task's image name: id `instance_<tail>` in `Owner/Name` → `jefzda/sweap-images:owner.name-<tail>`."""
     tail, place = instance_id.removeprefix("instance_"), repo.lower().replace("/", ".", 1)
     if tail != PRO_EXCEPTION:
         tail, place = tail.removesuffix("-vnan"), place.replace("element-hq.element-web", "element-hq.element")

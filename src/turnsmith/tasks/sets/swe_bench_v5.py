@@ -63,7 +63,7 @@ def read_script(script: str) -> tuple[list[str], str]:
 
 
 def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
-    """Split a test command from the hidden test files at its end; no files if it ends differently. Raises Refused."""
+    """Separate a test command from the hidden test files at its end; no files if it ends otherwise. Raises Refused."""
     files = find_patched_tests(test_patch)
     for directives in (files, [to_label(file) for file in files]):
         if directives and command.endswith(ending := " " + " ".join(directives)):
