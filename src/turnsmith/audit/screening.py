@@ -1,6 +1,6 @@
 """Screening of patches: patterns of added code that may affect tests, test runner or interpreter.
 
-Patterns match tokens, so spaces, line continuations, look-alike characters and encodings hide nothing. Patterns miss
+Patterns match tokens, so spaces, line continuations, look-alike characters and encodings cannot hide code. Patterns miss
 code written in other ways, and match some honest code; only the audit reaches a verdict.
 """
 

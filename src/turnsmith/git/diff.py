@@ -38,7 +38,7 @@ KEPT_BYTES = 1 << 16
 """Number of bytes of an oversized patch that are kept for inspection."""
 
 GIT_TIMEOUT_S = 300.0
-"""Time limit of a git command; the largest comparison takes far less."""
+"""Time limit of a git command in seconds, far more than the largest comparison takes."""
 
 NO_PATCH = "no patch: "
 """Prefix of the text that stands in for a patch that is too large."""

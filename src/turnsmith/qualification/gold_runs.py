@@ -1,4 +1,4 @@
-"""Test runs with the gold patch that tasks share: bugs made in one tree have the same fixed tree.
+"""Test runs with the gold patch that tasks share, since bugs made in one tree have the same tree after the fix.
 
 Tasks share runs if their gold patches leave equal files and their tests run in the same way. Shared runs count only if all
 expected tests of all these tasks passed without tampering; otherwise each task is run alone.

@@ -49,7 +49,7 @@ def is_kept(num_resolved: int, num_rollouts: int) -> bool:
 
 
 def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[str]]:
-    """Count resolved attempts, and all attempts that count, for each task in a stage."""
+    """Count, for each task in a stage, resolved attempts and all attempts that were not lost to the infrastructure."""
     solved, tried = Counter[str](), Counter[str]()
     for journal in folder.stage_journals(stage):
         for trajectory in read_last(journal):

@@ -57,7 +57,7 @@ def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
 
 
 async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult:
-    """Evaluate the current policy on a task set under the limits of `agent`, or read the stored result."""
+    """Evaluate the current policy on a task set under the limits of the section `agent`, or read the stored result."""
     config, folder = run.config, run.folder
     file = folder.result(stage, task_set.name)
     if file.exists():
@@ -81,7 +81,7 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
 
 
 def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], config: EvalConfig) -> EvalResult:
-    """Compute the statistics of an evaluation from all trajectories that count; their `index` numbers the runs."""
+    """Compute the statistics of an evaluation from the trajectories that were not lost; their `index` numbers the runs."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
     attempts = group_attempts(counted)
     worst, best = (fill_in(trajectories, outcome) for outcome in (Outcome.UNRESOLVED, Outcome.RESOLVED))
@@ -126,11 +126,11 @@ def fill_in(trajectories: Sequence[Trajectory], outcome: Outcome) -> list[list[b
 
 
 def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
-    """Return the mean pass@k over the tasks with at least k attempts that count; None if there are none."""
+    """Return the mean pass@k over the tasks with at least k attempts; None if there are no such tasks."""
     values = [pass_at_k(len(tries), sum(tries), k) for tries in attempts if len(tries) >= k]
     return fmean(values) if values else None
 
 
 def rates_of_runs(counted: Sequence[Trajectory]) -> list[float]:
-    """Return the share of tasks resolved in each run over the task set; runs without attempts that count are left out."""
+    """Return the share of tasks resolved in each run over the task set; runs that lost all attempts are left out."""
     return [fmean(resolved) for _, resolved in sorted(group_attempts(counted, "index").items())]

@@ -22,9 +22,9 @@ class EvalResult(BaseModel):
     pass_at_1: float
     """Mean over runs of the share of tasks resolved."""
     sem: float | None
-    """Standard error of Pass@1 over runs; None if fewer than two runs have attempts that count."""
+    """Standard error of Pass@1 over runs; None if fewer than two runs have attempts that were not lost."""
     pass_at_k: float | None
-    """Mean pass@k over tasks with k attempts that count; None if there are none."""
+    """Mean pass@k over tasks with k attempts that were not lost to the infrastructure; None if there are no such tasks."""
     k: int
     num_tasks: int
     num_runs: int

@@ -2,7 +2,7 @@
 
 Three checks are made in each iteration:
 
-- The log-probs of engine and trainer must agree. This check does not notice a filter such as top_p.
+- The log-probs of engine and trainer must agree. This check does not detect a filter such as top_p.
 - The mean −log p of sampled tokens must equal the policy's mean entropy. A filter or a low temperature makes it smaller, a
   high temperature larger.
 - No temperature or filter may make the sampled tokens much likelier than the policy does. The evidence for each setting
@@ -105,7 +105,7 @@ def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
 
 
 def find_filter(measured: Surprisal) -> float:
-    """Return the surprisal's significant excess over the entropy, as a share of the entropy; negative if it is less."""
+    """Return the excess of surprisal over entropy, less what chance explains, as a share of the entropy; may be negative."""
     excess = measured.sampled - measured.expected
     sure = max(0.0, abs(excess) - NUM_ERRORS * math.sqrt(measured.variance) - SKEW_NATS)
     return math.copysign(sure / measured.expected, excess) if sure else 0.0

@@ -25,7 +25,7 @@ from turnsmith.training.model import find_device
 from turnsmith.types import Trajectory
 
 MAX_EARLIER = 3
-"""Number of earlier versions of the weights that are tried, the newest first."""
+"""Number of earlier versions of the weights, newest first, that are tested as a cause of the log-prob gap."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Examined:
 def examine_run(
     config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None, limit: int, progress: Progress
 ) -> MismatchReport:
-    """Score an iteration again under each hypothesis, and report which one closes the log-prob gap.
+    """Score an iteration again for each possible cause of the log-prob gap, and report which one explains it.
 
     Raises UsageError if rollouts or weights are missing.
     """
@@ -165,7 +165,7 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
 
 
 def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Iterator[Hypothesis]:
-    """Yield every hypothesis about the gap, family by family; earlier weights are loaded one at a time."""
+    """Yield every possible cause of the log-prob gap, family by family; earlier weights are loaded one at a time."""
     yield from tokenisation.list_hypotheses(case.renderer)
     yield from OTHER_DTYPES[config.model.dtype]
     yield from faults.KERNELS
