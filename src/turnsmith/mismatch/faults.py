@@ -128,7 +128,7 @@ def rescore_stale(
 ) -> np.ndarray:
     """Compute the log-probs of an engine that keeps keys and values from `earlier` weights.
 
-    Keys and values of the last token before a turn are always new.
+    Keys and values of the last token before a turn always come from the current weights.
     """
     turns = trajectory.turns
     cuts = [min(boundary(trajectory, number), turn.start - 1) for number, turn in enumerate(turns)]

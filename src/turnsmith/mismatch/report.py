@@ -76,7 +76,7 @@ class MismatchReport(Record):
     toggles: list[Toggle]
     """Tested faults of the engine, best explanation first."""
     setting: Setting | None
-    """Sampler setting under which the tokens are most likely; None if reported log-probs differ by more than rounding."""
+    """Sampler setting under which the tokens are most likely; None if engine and policy differ by more than rounding."""
     by_turn: list[Stretch]
     by_position: list[Stretch]
     remarks: list[str]

@@ -22,7 +22,7 @@ from turnsmith.types import SamplingParams, Trajectory
 FORBIDDEN = -30.0
 """Log-prob assumed for a token that a filter excludes, in place of −∞."""
 STEPS = {"temperature": (0.01, 5), "top_k": (1, 10), "top_p": (0.005, 6), "min_p": (0.002, 5)}
-"""Kind of setting → step size, and number of steps to each side of the best setting so far, of the refined search."""
+"""Kind of setting → step size, and number of steps to each side, of the search around the best setting."""
 MAX_SHAPED = 2_000
 """Maximum number of tokens from which the expected −log p under a setting is computed."""
 

@@ -18,7 +18,7 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
 
 RISE = 0.05
-"""Smallest increase of the share of suspicious patches between iterations that is reported."""
+"""Smallest increase of the share of flagged patches from one iteration to the next that is reported."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Inspector:
 
 
 def list_audits(trajectories: Iterable[Trajectory]) -> list[Audit]:
-    """List the audits of all trajectories that have an audit."""
+    """List the audits of the trajectories; many have none."""
     return [t.grade.audit for t in trajectories if t.grade and t.grade.audit]
 
 

@@ -82,7 +82,7 @@ def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Colle
 def combine(bugs: Sequence[Bug], rng: Random) -> Iterator[Bug]:
     """Yield bugs that combine two of the given bugs, in different functions of a file or in two files of a folder.
 
-    Pairs whose bugs few earlier pairs contain come first.
+    Bugs that few earlier pairs contain come first.
     """
     uses = Counter[str]()
     pairs = [pair for pair in combinations(bugs, 2) if _is_combinable(*pair)]

@@ -19,6 +19,5 @@ class LogFile:
         """Ignore finished units."""
 
     def log(self, text: str) -> None:
-        """Append one line."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {text}\n")

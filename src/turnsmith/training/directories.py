@@ -12,7 +12,7 @@ from turnsmith.errors import UsageError
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 """Names of tokenizer files. A model directory must have one of them."""
 WHOLE = ("model.safetensors", "pytorch_model.bin")
-"""Names of the weight file of a model with a single one, preferred first. Other models have an index of several files."""
+"""File names of weights in a single file, preferred first. Other models have an index of several weight files."""
 PICKLE = b"\x80"
 """First byte of a weight file that torch saved before version 1.6; later versions write zip archives."""
 

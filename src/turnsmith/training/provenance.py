@@ -15,7 +15,7 @@ from turnsmith.types import Link, MicroBatch, Provenance, Sample, TurnDigests
 from turnsmith.types.links import is_of_tokens
 
 NEARBY = 50
-"""Number of policy versions before and after the stated one that are tried, to detect a wrong version."""
+"""Number of policy versions that are tried on each side of a turn's recorded version, to detect a wrong one."""
 
 
 @dataclass(frozen=True, eq=False)

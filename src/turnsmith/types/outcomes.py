@@ -11,7 +11,6 @@ class StopReason(StrEnum):
     """Reason why a rollout ended; its value is also the metric key."""
 
     RUNNING = "running"
-    """The rollout has not ended."""
     SUBMITTED = "submitted"
     """The agent called `submit`."""
     MAX_TURNS = "max_turns"
@@ -52,11 +51,8 @@ class Outcome(StrEnum):
     NOT_SUBMITTED = "not_submitted"
     """A limit ended the rollout before the agent submitted; only in runs of older versions."""
     SANDBOX_FAILED = "sandbox_failed"
-    """The sandbox of the rollout failed."""
     ENGINE_FAILED = "engine_failed"
-    """The engine failed."""
     GRADER_FAILED = "grader_failed"
-    """The grader failed."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ class Audit(Record):
     num_mutants: int = 0
     """Number of mutants of expected tests that fail with the gold patch."""
     num_killed: int = 0
-    """Number of these mutants that fail with the audited patch too; with an honest patch all of them fail."""
+    """Number of mutants of expected tests that fail with the audited patch; with an honest patch all of them fail."""
     duration_s: float = 0.0
 
 
@@ -105,7 +101,6 @@ class Grade(Record):
     statuses: dict[str, str] = {}
     """Status of each expected test: `passed`, `failed`, `error`, `skipped`, `missing`."""
     duration_s: float = 0.0
-    """Seconds spent on grading."""
     shared: bool = False
     """True if the verdict was reused from an identical patch of the same task."""
     isolation: str = ""

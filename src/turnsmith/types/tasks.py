@@ -26,7 +26,6 @@ class Task(Record):
     instance_id: str = Field(min_length=1)
     """Unique name of the task."""
     repo: str
-    """Repository name."""
     base_commit: str
     """Commit from which the agent starts."""
     problem_statement: str

@@ -55,7 +55,7 @@ class Turn(Record):
     """One model message and the observation after it."""
 
     start: int
-    """Index of the first sampled token in the trajectory's `token_ids`; without tokens, a count by the server."""
+    """Index of the first sampled token in the trajectory; if `form` is `messages`, as counted by the server."""
     end: int
     """Index after the last sampled token."""
     text: str
@@ -65,7 +65,6 @@ class Turn(Record):
     format_error: str | None = None
     """Name of the format error: `no_command` or `multiple_commands`."""
     observation: str = ""
-    """Observation shown to the policy."""
     exit_code: int | None = None
     """Exit code of the command; None if none ran."""
     finish_reason: str = "stop"
@@ -75,7 +74,6 @@ class Turn(Record):
     digest: str = ""
     """Digest computed by the engine; empty if it computed none."""
     generate_s: float = 0.0
-    """Seconds spent sampling."""
     act_s: float = 0.0
     """Seconds spent in the sandbox."""
 
@@ -99,7 +97,6 @@ class Trajectory(Record):
     instance_id: str
     iteration: int
     seed: int
-    """Random seed of the episode."""
     token_ids: TokenIds = Field(np.empty(0, np.int32), exclude=True, validate_default=True)
     """Token ids of the whole dialogue, int32."""
     sampled: Flags = Field(np.empty(0, np.bool_), exclude=True, validate_default=True)
@@ -161,7 +158,6 @@ class Trajectory(Record):
 
     @property
     def num_sampled(self) -> int:
-        """Number of sampled tokens."""
         return sum(turn.end - turn.start for turn in self.turns)
 
     @property

@@ -60,7 +60,6 @@ class TokenDialogue:
         self.prompt_tokens = len(self.history)
 
     async def sample(self) -> Turn:
-        """Sample a turn from the policy."""
         started, start = time.monotonic(), len(self.history)
         completion = await self.engine.generate(self._request())
         self.history.add_sampled(completion)

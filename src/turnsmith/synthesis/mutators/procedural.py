@@ -51,7 +51,7 @@ def remove_base(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
 def remove_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
     """Yield edits that remove a method for which a base class or Python may provide another.
 
-    Without any other method, calls would only raise AttributeError.
+    Removal of another method would only cause AttributeError.
     """
     for method in _list_methods(node):
         if node.bases or method.name.value.startswith("__"):

@@ -29,7 +29,6 @@ class Function:
 
     @property
     def source(self) -> str:
-        """Return the Python source of the function."""
         body = [line for rule in self.rules for line in rule.code]
         lines = [f'"""Here {self.sentence}."""', *body, f"return {self.rules[-1].target}"]
         return f"def {self.name}({', '.join(self.params)}):\n" + "".join(f"    {line}\n" for line in lines)
@@ -106,7 +105,7 @@ NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
 """Maximum lines of a function with mixed rules, without `return`; the agent's file window of ten lines shows all of it."""
 HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""Sequences of rule types that only held-out modules use. Three bounds are excluded because they often repeat a bound."""
+"""Sequences of rule types that only held-out modules use. Three `bound` rules are excluded because they often repeat."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)

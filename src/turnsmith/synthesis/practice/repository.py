@@ -106,7 +106,6 @@ def write_files(name: str, modules: tuple[Module, ...], difficulty: float, rng: 
 
 
 def write_module(module: Module) -> str:
-    """Generate the Python source of a module."""
     return "\n\n".join([f'"""Functions on {module.name}."""\n', *(function.source for function in module.functions)])
 
 
