@@ -30,7 +30,7 @@ def make_loss(batch: list[Sample], options: CispoOptions) -> LossFn:
 def cispo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, max_weight: float
 ) -> tuple[Tensor, Metrics]:
-    """Compute the sum over tokens of −weight · Â log π / denominator. `logprobs` has shape `[num_tokens]`."""
+    """Compute the sum over tokens of −min(ρ, max_weight) · Â log π / denominator. `logprobs` has shape `[num_tokens]`."""
     log_ratio = clamp_log_ratio(logprobs - tokens.old_logprobs).detach()
     weight = log_ratio.exp().clamp(max=max_weight)
     loss = -(weight * tokens.advantages * logprobs / tokens.divisor(denominator)).sum()

@@ -16,8 +16,7 @@ from turnsmith.types import Sample
 def correct(sample: Sample, cap: float) -> Sample:
     """Return a sample whose advantages are multiplied by the importance weights.
 
-    Every loss of `algo` is linear in a token's advantage for non-negative weights, so weighting the advantage weights the
-    loss, including the minimum of a clipped loss.
+    In every loss of `algo`, a non-negative factor of a token's advantage is a factor of the token's loss.
     """
     return replace(sample, advantages=sample.advantages * find_weights(sample, cap))
 

@@ -31,7 +31,7 @@ def clipped_surrogate(
 def ratio_metrics(
     logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
 ) -> Metrics:
-    """Return metrics of importance ratios. Clip fractions are those of tokens without gradient due to clipping.
+    """Return metrics of importance ratios. Clip fractions count the tokens whose gradient clipping sets to 0.
 
     KL(old ‖ new) uses the k3 estimator.
     """

@@ -20,7 +20,9 @@ def load_provider(config: SandboxConfig) -> type[SandboxProvider]:
     """Import the provider class of `config.kind`, starting nothing. Raises UsageError if the settings do not fit that kind."""
     provider: type[SandboxProvider] = SANDBOXES.load(config.kind)
     if not (isinstance(provider, type) and hasattr(provider, "takes_images") and hasattr(provider, "start")):
-        raise UsageError(f"sandbox kind {config.kind} is no provider: give a turnsmith.sandboxes.base.SandboxProvider")
+        raise UsageError(
+            f"sandbox kind {config.kind} is no provider of sandboxes: give a turnsmith.sandboxes.base.SandboxProvider"
+        )
     if not provider.takes_images and (config.image or config.container_engine):
         raise UsageError(
             "sandbox.image and sandbox.container_engine are for sandboxes made from images: "

@@ -82,7 +82,7 @@ class EndpointEngine:
             raise EngineError(self.hide(text)) from None
 
     def _find_wait(self, state: RetryCallState) -> float:
-        """Return the seconds to wait before a retry: twice as long for each retry, and varied at random.
+        """Return the seconds to wait before a retry: randomly varied, and on average twice as long at each retry.
 
         If the server asks for a wait, return 0 and delay all requests by that wait instead.
         """

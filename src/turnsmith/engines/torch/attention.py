@@ -40,7 +40,7 @@ def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
 def attend_packed(
     query: Tensor, key: Tensor, value: Tensor, queries: Boundaries, keys: Boundaries, scaling: float | None
 ) -> Tensor:
-    """Run the variable-length attention kernel, causal from the end of each sequence.
+    """Run the variable-length attention kernel, causal, with the last query of each sequence aligned to its last key.
 
     Input and output are `[tokens, heads, head_dim]`.
     """
@@ -69,7 +69,7 @@ AttentionInterface.register(NAME, attend)
 
 
 def hidden_states(decoder: Any, token_ids: Tensor, layout: Layout) -> Tensor:
-    """Compute final hidden states `[tokens, hidden_size]` of packed tokens by the decoder's own forward, with module hooks."""
+    """Compute final hidden states `[tokens, hidden_size]` of packed tokens by the decoder's forward, hooks included."""
     position_ids = layout.position_ids[None]
     output = decoder(input_ids=token_ids[None], position_ids=position_ids, layout=layout, use_cache=False)
     return output.last_hidden_state[0]

@@ -14,7 +14,7 @@ from torch import Tensor
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Maximum gap, in blocks, between two cache blocks of a query that is multiplied too, because one product costs less than two."""
+"""Longest gap, in blocks, between two cache blocks of a query that is multiplied with them, as one product is faster than two."""
 
 
 class Extent(NamedTuple):

@@ -64,7 +64,7 @@ class Replica:
                 return read_turn(answer, request, limit, policy_version, self._wanted.vocabulary)
 
     async def take(self, parcel: Parcel) -> None:
-        """Load the weights of a parcel for later turns. Raises EngineError if two tries fail."""
+        """Load a parcel (file of weights) into the server for later turns. Raises EngineError if two tries fail."""
         self._parcel = parcel
         server = self._server
         try:

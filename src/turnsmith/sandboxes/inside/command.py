@@ -19,7 +19,7 @@ OPERATIONS = ("read", "write")
 """Names of the requests to the supervisor that access one file."""
 MAX_PATH_BYTES = 4096
 WARM = b"warm"
-"""Text that a pytest process forked from the supervisor reports, since it has no shell's final directory to report."""
+"""Text that a pytest process forked from the supervisor reports in place of a final directory, which only a shell has."""
 
 NOT_STARTED = 126
 """Exit code of a command that could not start; shells use the same code."""

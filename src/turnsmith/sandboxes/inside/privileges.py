@@ -91,7 +91,7 @@ _OF_A_PROCESS: dict[str, Numbers] = {
 }
 """System calls that can limit or slow down another process of the same user; their first argument is its process id."""
 _OF_PROCESSES: dict[str, tuple[Numbers, int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""System call that slows down a set of processes → its numbers, and the first argument that selects all processes of a user."""
+"""System call that can slow down all processes of a user → its numbers, and the first argument with which it does so."""
 _CLONE, _SOCKET, _SOCKETPAIR, _GETSOCKOPT = (56, 220), (41, 198), (53, 199), (55, 209)
 _NEWEST = 469
 """Highest system call number that the filter knows (`file_setattr`, Linux 6.17); higher ones fail with ENOSYS."""

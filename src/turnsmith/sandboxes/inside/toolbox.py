@@ -25,7 +25,7 @@ _ULIMIT = {
 INTERPRETER = {"LANG": "C", "LC_CTYPE": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 """Environment variables of every Python in a sandbox.
 
-Only LC_CTYPE is UTF-8: with a full C.UTF-8 locale, each shell would read a dozen files at start.
+Only LC_CTYPE is UTF-8, because with a full C.UTF-8 locale each shell reads a dozen files at its start.
 """
 
 

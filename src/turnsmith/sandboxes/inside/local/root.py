@@ -79,7 +79,7 @@ def main() -> None:
 def _enter_namespaces() -> None:
     """Enter new user and mount namespaces, keeping all capabilities over exec.
 
-    The user is not mapped to root in the namespace, since root owns the /proc files of Turnsmith's processes.
+    The user is not mapped to root in the namespace, since that root would own the /proc files of sandboxes' supervisors.
     """
     identity = choose_identity()
     if identity.is_foreign:
