@@ -35,7 +35,6 @@ class Scope:
 
     @cached_property
     def constants(self) -> list[Any]:
-        """List all constants in the test."""
         return [node.value for node in ast.walk(self.test) if isinstance(node, ast.Constant)]
 
     @cached_property

@@ -110,7 +110,7 @@ class ExpectedTests:
         )
 
     def find_function(self, test: str) -> str:
-        """Return the defined function of which a test id names a case."""
+        """Return the test function that runs for a test id, e.g. that of a base class."""
         return self.definitions[to_function(test)]
 
     def count(self, tests: Iterable[str]) -> Counter[str]:

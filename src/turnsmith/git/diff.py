@@ -131,7 +131,6 @@ def refuse(reason: str, patch: bytes = b"") -> str:
 
 
 def _is_text(change: Change) -> bool:
-    """Return True if the old and the new file are UTF-8 text."""
     try:
         contents = [file.content.decode() for file in (change.old, change.new) if file]
     except UnicodeDecodeError:

@@ -67,7 +67,6 @@ class Grader:
         return await self._judge(tree, "")
 
     async def _judge(self, tree: TaskTree, patch: str) -> Grade:
-        """Grade a patch; convert exceptions to grades."""
         case = Case(tree, self._provider, limit_tests(tree.task, self._tests_timeout_s))
         async with self._free_workers:
             started = time.perf_counter()

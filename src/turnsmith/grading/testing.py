@@ -49,7 +49,6 @@ class SuiteReport:
     duration_s: float
     timed_out: bool = False
     limit_s: float = 0.0
-    """Time limit of the test run in seconds."""
     log: str = ""
     is_finished: bool = False
     is_warm: bool = False
@@ -115,7 +114,6 @@ class Suite:
     workdir: str = "/testbed"
     parser: str = PYTEST
     timeout_s: float = 30.0
-    """Time limit of the test run in seconds."""
     known: frozenset[str] = frozenset()
     """Known test ids, which complete ids that the log cuts off."""
     image: str = ""

@@ -71,7 +71,6 @@ class Iteration:
 
     @property
     def files(self) -> IterationFolder:
-        """Return the iteration's file names."""
         return self.run.folder.iteration(self.stage.name, self.number)
 
     @property

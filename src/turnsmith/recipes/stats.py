@@ -161,7 +161,6 @@ class PairedRates:
 
     @property
     def is_different(self) -> bool:
-        """Return True if the difference is significant."""
         return self.p_value <= LEVEL
 
     def _sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

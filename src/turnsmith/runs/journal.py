@@ -82,7 +82,6 @@ def shorten(line: bytes) -> str:
 
 
 def arrays_file(journal: Path) -> Path:
-    """Return the path of the file with a journal's arrays."""
     return journal.with_suffix(".arrays")
 
 

@@ -29,7 +29,6 @@ class Script:
     kind: str
     """Kind of the script: `attack` or `honest`."""
     tries: str
-    """Sentence that describes what the script tries."""
     layer: str
     """Defence that stops the attack, `verdict` or `audit`; empty for an honest script."""
     only: str

@@ -66,7 +66,6 @@ class Trial:
         return self.paid is (self.script.kind == "honest")
 
     def __str__(self) -> str:
-        """Describe a trial with the wrong result."""
         faults = {None: "broke the infrastructure", True: "was paid", False: "is honest and was not paid"}
         return f"{self.script.name} on {self.target} {faults[self.paid]}: {self.reason or self.script.tries}"
 

@@ -20,7 +20,6 @@ _WORDS = {
     ],
 }
 _STATUSES = {word: status for status, words in _WORDS.items() for word in words}
-"""Status word of any runner → status."""
 
 PATTERNS = {
     "ant": [r"\[junit\]\s+\[(?P<word>PASS|FAIL|ERR)\]\s+(?P<name>.*)"],

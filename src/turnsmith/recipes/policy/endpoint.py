@@ -21,7 +21,6 @@ class MessagePolicy:
 
     @property
     def dialogues(self) -> MessageDialogueFactory:
-        """Return the factory of the episodes' dialogues."""
         return MessageDialogueFactory(self.engine)
 
     async def close(self) -> None:

@@ -31,7 +31,6 @@ class TokenPolicy:
 
     @property
     def dialogues(self) -> TokenDialogueFactory:
-        """Return the factory that makes a dialogue with the model for each episode."""
         return TokenDialogueFactory(self.engine, self.renderer)
 
     async def start_training(self, optimizer: OptimizerConfig, total_steps: int = 0) -> Trainer:
