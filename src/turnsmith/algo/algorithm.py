@@ -23,7 +23,7 @@ Metrics = dict[str, float]
 """Name → value of each metric of a loss: a maximum over tokens if the name ends in `_max`, else a mean."""
 
 LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
-"""Function from log-probs (fp32, `[num_tokens]`) and the other columns of tokens in the loss to a scalar loss and metrics."""
+"""Function from log-probs (fp32, `[num_tokens]`) and the micro-batch's tokens in the loss to a scalar loss and metrics."""
 
 ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "denominator")
 """Keys of a stage's configuration that only algorithms read."""

@@ -33,7 +33,7 @@ class LossTokens:
 
     @classmethod
     def of(cls, micro_batch: MicroBatch) -> "LossTokens":
-        """Take the columns of a micro-batch at its tokens in the loss."""
+        """Select the columns of a micro-batch at the tokens that `loss_mask` marks."""
         sampled = _gather("sampled_logprobs", micro_batch)
         return cls(
             sampled_logprobs=sampled,
@@ -65,7 +65,7 @@ class LossTokens:
 
 
 def _gather(column: str, micro_batch: MicroBatch) -> Tensor:
-    """Take one column of a micro-batch at its tokens in the loss."""
+    """Select one column of a micro-batch at the tokens that `loss_mask` marks."""
     return torch.from_numpy(micro_batch.column(column)[micro_batch.column("loss_mask")])
 
 

@@ -53,7 +53,7 @@ class BlockPool:
             self._readers[block] += 1
 
     def drop(self, blocks: Iterable[int]) -> None:
-        """Count one sequence less for each of these blocks, and free the blocks that none uses."""
+        """Count one sequence less for each of these blocks, and free the blocks that no sequence uses."""
         for block in blocks:
             self._readers[block] -= 1
             if not self._readers[block]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Longest gap, in blocks, between two cache blocks of a query that is multiplied with them, as one product is faster than two."""
+"""Longest gap between two cache blocks of a query, in blocks, across which one product is faster than two separate ones."""
 
 
 class Extent(NamedTuple):

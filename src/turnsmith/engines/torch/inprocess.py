@@ -32,7 +32,7 @@ MAX_STEP_TOKENS = 2_048
 """Maximum number of prompt tokens per forward pass; longer prompts take several passes."""
 
 SWITCHES_PER_STEP = 4
-"""Event-loop passes between two steps, enough to read a sandbox's answer, wake its task and send the next request."""
+"""Number of event-loop passes between two steps: enough to read a sandbox's answer, wake its task and send the next request."""
 
 
 class InProcessEngine:

@@ -59,7 +59,7 @@ class SequenceTable:
         return max((sequence.common_prefix(history) for sequence in self._sequences), default=0)
 
     def admit(self, episode_id: str, history: np.ndarray, room: int) -> Admission | None:
-        """Reserve blocks for a turn of `room` tokens, with the cached prefix of `history`. Return None if the turn must wait."""
+        """Reserve blocks for `room` tokens of an episode, reusing the cached prefix of `history`; None if the turn must wait."""
         idle = (each for each in self._sequences if each.episode_id == episode_id and not each.is_busy)
         own = next(idle, None) or CachedSequence(episode_id)
         source, start = self._find_source(own, history)

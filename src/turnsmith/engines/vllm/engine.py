@@ -103,7 +103,7 @@ def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> V
 def make_replicas(
     config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack, logs: Path | None
 ) -> list[Replica]:
-    """Start all servers at the same time, registered to end with `held`; or connect to the server at `config.address`."""
+    """Start all servers at the same time; closing `held` ends them. Or connect to the server at `config.address`."""
     if config.address:
         client = Client(config.address)
         return [Replica(None, client, wanted, parcel, check_held=config.check_held)]

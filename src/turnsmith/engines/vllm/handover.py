@@ -38,7 +38,7 @@ class Parcel:
     arriving: dict[str, str]
     """Name of each weight → hash of its bytes (`digest_bytes`)."""
     held: dict[str, int]
-    """Number of each layer → sum of row hashes of its weights (`digest_layers`)."""
+    """Layer number → sum of the row hashes of the layer's weights (`digest_layers`)."""
 
 
 class Packer:

@@ -18,7 +18,7 @@ DYING_S = 15.0
 START_TIMEOUT_S = 3_600.0
 """Maximum seconds for a server to start and load its model."""
 MAX_RESTARTS = 3
-"""Maximum restarts of a server in a run; then its turns fail."""
+"""Maximum restarts of a server in a run; after the next death, its turns fail."""
 
 
 class Replica:

@@ -36,7 +36,7 @@ def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
 
 
 def fork_owned(namespaces: int, identity: Identity) -> int:
-    """Fork into namespaces owned by the host user of sandboxes, so that the kernel counts their resources for that user."""
+    """Fork into namespaces owned by the host user of sandboxes, to whom the kernel then charges the sandbox's resources."""
     ours, pid = os.geteuid(), -1
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.seteuid(identity.uid)
