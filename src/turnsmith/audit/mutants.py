@@ -66,7 +66,7 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
 
 
 def find_candidates(sources: Mapping[str, Source], function: str, random: Random) -> Iterator[Mutant]:
-    """Yield mutants of a test function that may be wrong, from its end to its start; the gold patch must confirm them.
+    """Yield possible mutants of a test function, from its end to its start; a run with the gold patch must confirm them.
 
     The order is: expectations in any branch, columns of `parametrize`, other literals. A method that no file defines has
     one mutant, which changes its first comparison.

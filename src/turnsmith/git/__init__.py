@@ -1,4 +1,4 @@
-"""Git data without a checkout: directory layers, diffs, patches, one-commit trees, histories and checkouts.
+"""Git data: directory layers, diffs, patches, one-commit trees, histories and checkouts.
 
 `layers` reads stacked directories. `diff` compares them. `patches` splits patches and `patch_policy` checks them.
 `one_commit` writes git objects, `history` and `checkout` read repositories. The

@@ -1,6 +1,6 @@
 """Policy for patches of agents: they change only files and links inside the tree, in exactly the form that git writes.
 
-Strict on purpose: a patch that git could read in another way is refused.
+The policy refuses every patch that git could read in another way.
 """
 
 import hashlib

@@ -66,7 +66,7 @@ def _is_cut(test: str) -> bool:
 
 
 def judge_failures(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Judge logs that list only failures: tests that are not listed passed, if the log shows that tests ran."""
+    """Judge logs that list only failures: a test passed if it is not listed and the log shows that tests ran."""
     ran = bool(report.results) or _RAN.search(report.log) is not None
     seen = {test: find_status(test, report.statuses) for test in [*task.PASS_TO_PASS, *task.FAIL_TO_PASS]}
     return {test: status if status in ("failed", "error") or not ran else "passed" for test, status in seen.items()}

@@ -1,6 +1,7 @@
-"""Sentinel tests, which the grader adds and whose results it knows. Code that falsifies all results falsifies theirs.
+"""Sentinel tests, which the grader adds and whose results it knows.
 
-Sentinels have random names, are in the folder of the expected tests, and run after them in the same session.
+Code that falsifies all test results also falsifies those of the sentinels. Sentinels have random names, are in the
+folder of the expected tests, and run after them in the same session.
 """
 
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
 
 
 def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
-    """Explain why a configuration key cannot change: the rest of the sentence `KEY cannot`; empty if it can."""
+    """Return why a configuration key cannot change, as the rest of a sentence `KEY cannot …`; empty if it can change."""
     if any(fnmatchcase(key, pattern) for pattern in FREE):
         return ""
     match key.split("."):

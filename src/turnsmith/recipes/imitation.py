@@ -110,7 +110,7 @@ def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversati
 
 
 def read_played(folder: RunFolder) -> Iterator[Trajectory]:
-    """Read the trajectories of a run; of repeated rollouts, the last. Raises UsageError if they consist of tokens."""
+    """Read the trajectories of a run; of repeated rollouts, the last. Raises UsageError if they hold tokens, not messages."""
     for journal in folder.journals():
         for trajectory in read_last(journal):
             if trajectory.form != "messages":

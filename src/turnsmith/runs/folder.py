@@ -70,7 +70,7 @@ class IterationFolder:
     metrics = File("metrics.json")
     """File of metrics. It is the last file of an iteration to be written, so its presence marks the iteration as finished."""
     evidence = File("evidence.json")
-    """File of the evidence for other sampler settings than the configured ones, summed over the iterations."""
+    """File of the evidence that the sampler has other settings than the configured ones, summed over the iterations."""
     checkpoint = File("checkpoint")
 
 
