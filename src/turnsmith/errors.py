@@ -1,4 +1,4 @@
-"""Exception classes, one for each part of Turnsmith at which a fault can surface."""
+"""Exception classes, one for each part of Turnsmith that can fail."""
 
 from pydantic import ValidationError
 

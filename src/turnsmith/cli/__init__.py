@@ -1,8 +1,8 @@
 """Command line: one module for each group of commands.
 
-`make_app` assembles the commands, and `main` runs them. A command parses its options, calls one function and prints. Its
-function imports torch and recipes, so that `--help` is fast. A user error becomes one sentence and exit code 2. No other
-package imports this one.
+`make_app` assembles the commands, and `main` runs them. A command parses its options, calls one function and prints. Torch
+and recipes are imported inside the command functions, so that `--help` is fast. A user error becomes one sentence and exit
+code 2. No other package imports this one.
 """
 
 import warnings

@@ -67,7 +67,6 @@ class Pulling:
 
     @property
     def report(self) -> dict[str, Any]:
-        """Data about the pull that `--json` prints."""
         return {"pulled": self.num_pulled, "not_pulled": self.faults, "stopped": self.stop}
 
 

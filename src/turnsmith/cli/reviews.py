@@ -178,7 +178,7 @@ def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32", 
 
 
 def describe_training(folder: RunFolder) -> str:
-    """Name the software versions that trained the policy, each with its first day if there are several."""
+    """Name the software versions that trained the policy, each with the day of its first use if there are several."""
     recorded = read_versions(folder)
     if len(recorded) > 1:
         return "; ".join(f"from {versions.since} on {versions}" for versions in recorded)

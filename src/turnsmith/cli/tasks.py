@@ -62,7 +62,7 @@ def load_reported(path: Path) -> list[Task]:
 
 
 def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:
-    """Raise UsageError if a task needs an image and sandboxes use none, or if sandboxes need an image and it has none."""
+    """Raise UsageError if a task needs an image and sandboxes use none, or if sandboxes need an image and a task has none."""
     in_containers = load_provider(sandbox).takes_images
     wrong = [task for task in tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
@@ -143,7 +143,6 @@ class TaskCounts:
         }
 
     def add(self, task: Task) -> None:
-        """Add a task to the counts and lengths."""
         self.num_tasks += 1
         family, kind = (str(task.meta.get(name, "unknown")) for name in ("family", "kind"))
         for counter, value in zip(self.counts.values(), (task.repo, family, kind), strict=True):

@@ -100,7 +100,6 @@ class Identities:
     num_too_short: int = 0
 
     def add(self, row: TaskRow) -> None:
-        """Add an evaluation row."""
         for name in self._names(row):
             self.rows.setdefault(name, row.instance_id)
 

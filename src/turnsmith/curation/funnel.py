@@ -67,7 +67,6 @@ class Funnel:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts of all filters."""
         stages = [
             {
                 "filter": str(stage.filter),

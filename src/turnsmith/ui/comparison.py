@@ -83,7 +83,6 @@ class Comparison:
         return "different" if self.pairs.is_different else "noise"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON data."""
         pairs, rates = self.pairs, (self.before.rates, self.after.rates)
         return {
             "a": self.before.name,
@@ -190,7 +189,7 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def describe_p(pairs: PairedRates) -> str:
-    """Describe the p-values, and whether the permutation test flips signs of tasks or of repositories."""
+    """Describe the p-values, and whether the permutation test treats tasks or repositories as independent."""
     flipped = "by repository" if pairs.flipped_by == "repository" else "by task, as the repositories are too few"
     mcnemar = "" if pairs.p_value_mcnemar is None else f"; {pairs.p_value_mcnemar:.2g} by exact McNemar"
     return f"{pairs.p_value:.2g} by sign-flip {flipped}{mcnemar}"

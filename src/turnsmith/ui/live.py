@@ -81,8 +81,6 @@ def estimate_left(task: Task) -> float | None:
 
 @dataclass(frozen=True)
 class Bar:
-    """Progress bar of one piece of work."""
-
     bars: Progress
     id: TaskID
 

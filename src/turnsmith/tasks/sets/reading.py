@@ -36,11 +36,9 @@ class FolderRows:
     read: Callable[[Path], "dict[str, Any] | Refused"]
 
     def __iter__(self) -> Iterator[FoundRow]:
-        """Yield the rows in order."""
         yield from (FoundRow(folder.name, self.read(folder)) for folder in self.folders)
 
     def count(self) -> int:
-        """Return the number of folders."""
         return len(self.folders)
 
 
