@@ -55,7 +55,7 @@ def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
             evaluated, trained = shared[0]
             same = "the same id" if evaluated == trained else "the same repository and gold patch"
             shares = f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks"
-            raise UsageError(f"{shares}, e.g. {evaluated} is there as {trained} ({same}): remove one of the two")
+            raise UsageError(f"{shares}, e.g. {evaluated} is in train_tasks as {trained} ({same}): remove one")
 
 
 def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str, str]]:

@@ -66,7 +66,7 @@ def listen() -> None:
 
 @contextmanager
 def announcing(*, remark: str | None = None, say: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Set how a signal during this block is announced: with `remark`, or by calling `say`."""
+    """Set how a signal during the `with` block is announced: with `remark`, or by calling `say`."""
     before = _interruption.remark, _interruption.say
     _interruption.remark, _interruption.say = remark or before[0], say or before[1]
     try:

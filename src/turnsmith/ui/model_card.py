@@ -64,7 +64,7 @@ def head(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, 
 
 
 def to_index(result: dict[str, Any]) -> dict[str, Any]:
-    """Convert an evaluation to an entry of the hub's `model-index`."""
+    """Convert an evaluation to an entry of the `model-index` of the Hugging Face hub."""
     values = {"pass@1": result["pass_at_1"], "sem": result["sem"], f"pass@{result['k']}": result["pass_at_k"]}
     metrics = [{"type": name, "value": value, "name": name} for name, value in values.items() if value is not None]
     dataset = {"name": result["task_set"], "type": result["task_set"]}

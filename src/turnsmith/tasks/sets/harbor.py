@@ -46,7 +46,7 @@ MAX_FILE = 4_000_000
 
 
 def describe(row: Row) -> Columns | Task:
-    """Convert a Harbor directory to the task that Turnsmith exported, or else to task columns. Raises Refused."""
+    """Restore the task if Turnsmith wrote the directory; convert others to task columns. Raises Refused."""
     files = read_dict(row, "files")
     if odd := next((path for path, text in files.items() if not isinstance(text, str)), None):
         raise Refused("unreadable files", f"the content of {odd} is not text")
