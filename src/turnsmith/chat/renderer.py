@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AS_SHIPPED = ChatConfig()
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""Characters that tokenizers strip beside some special tokens; they differ from those of `str.strip`."""
+"""White space that tokenizers strip beside some special tokens; `str.strip` would strip other characters too."""
 
 
 class ChatRenderer:
@@ -73,7 +73,7 @@ class ChatRenderer:
         return token_ids[1:] if after == self.end_of_turn_id else token_ids
 
     def reply_ids(self, text: str) -> list[int]:
-        """Return the token ids of another agent's turn and its end-of-turn token, tokenised as if it followed the prompt."""
+        """Return the token ids of a turn by another agent, with its end-of-turn token, tokenised as if it followed the prompt."""
         before, both = self.content_ids(self._context), self.content_ids(self._context + self._lead + text)
         is_whole = both[: len(before)] == before
         token_ids = both[len(before) :] if is_whole else self.content_ids(self._lead + text)

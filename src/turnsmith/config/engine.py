@@ -58,7 +58,7 @@ class VllmConfig(Section):
     """vLLM servers in a separate Python environment (docs/vllm.md)."""
 
     python: str | None = None
-    """Path of a Python interpreter with vLLM, which the run uses to start servers; they end with the run."""
+    """Path of a Python interpreter with vLLM, which the run uses to start servers; the servers end with the run."""
     address: str | None = None
     """Address of a running server on this machine, instead of `python`; it must accept weights from Turnsmith."""
     replicas: int = Field(1, ge=1)

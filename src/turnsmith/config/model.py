@@ -13,7 +13,7 @@ class ChatConfig(Section):
     template: str = "as-shipped"
     """Chat template: `as-shipped` (refused if it rewrites earlier turns), `keep-turns` (keeps every sampled turn), or a file."""
     system_prompt: Literal["system-message", "first-user-message"] = "system-message"
-    """Place of the system prompt; `first-user-message` prepends it there, for templates without a system role."""
+    """Place of the system prompt; `first-user-message` is for chat templates without a system role."""
 
 
 class ModelConfig(Section):

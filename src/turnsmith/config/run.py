@@ -35,7 +35,7 @@ class RunConfig(Section):
     require_qualified: bool = True
     """Require that `turnsmith tasks qualify` has examined the training tasks, and leave out the tasks that it rejected.
 
-    A run qualifies tasks that it makes from a package. Practice tasks that it makes need no record.
+    If a run makes its tasks from a package, it also qualifies them. Practice tasks that a run makes need no qualification.
     """
     eval_tasks: dict[str, TaskSetConfig] = {}
     """Evaluation task sets by name; every checkpoint is evaluated on them, and no training uses them."""

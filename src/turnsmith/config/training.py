@@ -115,7 +115,7 @@ class StageConfig(Section):
     permute_rewards: bool = False
     """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never use it in a real run.
 
-    Groups are chosen by the shuffled verdicts. The journal and later curricula keep the true verdicts.
+    Groups are dropped by the shuffled verdicts. The journal and later curricula keep the true verdicts.
     """
     max_silent_iterations: int = Field(3, ge=1)
     """Number of consecutive iterations after which the run stops if `zero_advantage` dropped all their groups."""

@@ -23,7 +23,7 @@ TIMEOUT_S = 30.0
 MAX_BYTES = 4 << 20
 """Maximum size of a response, in bytes; container registries may refuse larger manifests."""
 BUSY = {408, 409, 425, 429}
-"""Status codes that are retried, besides those from 500 on."""
+"""Status codes below 500 after which a request is retried; codes from 500 on are retried too."""
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Answer:
 def retry_busy(
     server: str, ask: Callable[[], T], *, attempts: int | None = None, first_wait_s: float | None = None
 ) -> T:
-    """Call `ask` until it returns, waiting longer after each Unanswered. Raises Unanswered, with the server's name."""
+    """Call `ask` until it raises no Unanswered, with longer and longer waits. Raises Unanswered, with the server's name."""
     first_wait_s = FIRST_WAIT_S if first_wait_s is None else first_wait_s
     last = stop_after_attempt(attempts or ATTEMPTS)
     tries = Retrying(

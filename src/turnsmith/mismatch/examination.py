@@ -21,7 +21,7 @@ REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
     "bfloat16": faults.ROUNDING,
 }
-"""Dtype of a policy → correct ways to compute it. The one closest to the reported log-probs is the reference."""
+"""Dtype of a policy → hypotheses without a fault. The reference is the one whose log-probs are closest to the reported."""
 OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": faults.ROUNDING,
     "bfloat16": (Hypothesis("dtype", "layers that compute in float32", forward.rescore),),

@@ -148,7 +148,7 @@ class Generator:
 
 
 async def retry_lost(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int) -> T:
-    """Call `attempt` until `is_lost` is false for its result, at most `retries` + 1 times; return the last result."""
+    """Call `attempt` until its result is not lost (`is_lost`), at most `retries` + 1 times; return the last result."""
     for _ in range(retries):
         result = await attempt()
         if not is_lost(result):

@@ -60,7 +60,7 @@ class Inspector:
         return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=tampered), detail=audit.reason)
 
     def is_overdue(self, trajectory: Trajectory) -> bool:
-        """Return True if a patch failed its audit and this trajectory was rewarded without an audit."""
+        """Return True if some other patch failed its audit, and this trajectory was rewarded without an audit."""
         grade = trajectory.grade
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 

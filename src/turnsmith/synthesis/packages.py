@@ -129,9 +129,9 @@ async def find_steady_suite(
 ) -> tuple[Suite, SuiteReport]:
     """Run a package's tests three times without a bug; keep the fast tests with the same result each time.
 
-    The first two runs fork a process that has imported pytest, and the third starts a new interpreter. This drops tests that
-    depend on the difference. Slow tests are deselected, since every grading would run them. Raises UsageError if no test
-    passes or the suite is too slow.
+    The first two runs fork a process that has imported pytest, and the third starts a new interpreter. Tests whose results
+    differ between the two are dropped. Slow tests are deselected, since every grading would run them. Raises UsageError if
+    no test passes or the suite is too slow.
     """
     timed = replace(suite, command=f"{suite.command} --durations=0")
     first = await run_suite(provider, [repository.layer], timed)

@@ -1,4 +1,4 @@
-"""Selection of the test files that can detect a bug: those that call a function with a changed line.
+"""Selection of the test files that can detect a bug, because they call a function with a changed line.
 
 Other test files execute the same code with and without the bug, so they are not run.
 """
@@ -30,7 +30,7 @@ class Reach:
     """Test file → source lines of the functions that it calls; None if unknown."""
 
     def find_files(self, bug: Bug) -> tuple[str, ...]:
-        """Find the test files that may detect a bug, those that call a changed line or whose calls are unknown."""
+        """Find the test files that may detect a bug: they call a function with a changed line, or their calls are unknown."""
         changed: dict[str, set[int]] = {}
         for path, mutation in bug.mutations:
             touched, code = set(mutation.lines), find_code_lines(mutation.source)

@@ -77,7 +77,7 @@ async def run_in_order(
 ) -> AsyncGenerator[tuple[T, R], None]:
     """Process items concurrently, `num_ahead` at a time; yield (item, result) in input order.
 
-    Closing the generator cancels the rest.
+    Closing the generator cancels the work in progress.
     """
     waiting, running = iter(items), deque[tuple[T, asyncio.Future[R]]]()
     try:

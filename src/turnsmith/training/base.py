@@ -44,7 +44,7 @@ class Trainer(Protocol):
         """Map trajectory ids to current log-probs of their tokens: float32, parallel to `token_ids`; 0 outside the loss mask."""
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return surprisal and entropy of the tokens in the loss. They differ much if the sampler filtered tokens."""
+        """Return surprisal and entropy of the tokens in the loss. Both differ much if the sampler filters tokens."""
 
     async def publish(self) -> WeightSource:
         """Return the current weights for an engine to load."""

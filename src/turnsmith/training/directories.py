@@ -52,7 +52,7 @@ def find_weights(directory: Path) -> dict[Path, set[str]]:
 
 
 def check_weights(file: Path, placed: set[str]) -> None:
-    """Raise UsageError if a weight file is missing or truncated, or lacks one of the tensors `placed`."""
+    """Raise UsageError if a weight file is missing or truncated, or lacks one of the tensors in `placed`."""
     try:
         fault = _find_fault_of_safetensors(file, placed) if file.suffix == ".safetensors" else _find_fault(file)
     except FileNotFoundError:

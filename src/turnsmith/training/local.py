@@ -99,7 +99,7 @@ class LocalTrainer:
 
     @torch.no_grad()
     def _logprobs_now(self, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
-        """Map each trajectory id of a micro-batch to log-probs of its tokens. Skip the forward pass if none is in the loss."""
+        """Map each trajectory id of a micro-batch to log-probs of its tokens. Skip the forward pass if the loss has no token."""
         samples = micro_batch.samples
         rows = {sample.trajectory_id: np.zeros(len(sample), np.float32) for sample in samples}
         if micro_batch.num_loss_tokens:

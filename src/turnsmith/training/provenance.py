@@ -20,7 +20,7 @@ NEARBY = 50
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """Arrays of one trajectory at one point between engine and loss, and the digests that they must match."""
+    """Arrays of one trajectory, and the engine's digests that the arrays must match."""
 
     trajectory_id: str
     provenance: Provenance | None

@@ -89,6 +89,6 @@ class Provenance:
     links: tuple[Link, ...]
     """One link per turn, in order; a sample ends with its last turn."""
     source: Literal["engine", "tokenizer"] = "engine"
-    """`engine`, or `tokenizer` for text of other systems, which only imitation may train on."""
+    """`engine`, or `tokenizer` for text of other systems, which only fine-tuning by imitation may use."""
     prompt: OtherPrompt | None = None
     """Replacement of the prompt; None if training uses the prompt that the engine was given."""

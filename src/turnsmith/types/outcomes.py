@@ -32,7 +32,7 @@ class StopReason(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Judgement of a trajectory; `OUTCOMES` gives its consequences."""
+    """Verdict on a trajectory. `OUTCOMES` gives the consequences of each outcome for training and evaluation."""
 
     UNGRADED = "ungraded"
     """There is no verdict yet."""

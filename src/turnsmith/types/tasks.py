@@ -12,11 +12,11 @@ from turnsmith.types.records import Record
 PYTEST = "pytest"
 """Name of the log parser for pytest. Pytest's results also come in a signed report."""
 PYTEST_COMMAND = "python -m pytest -q --tb=no --color=no -p no:cacheprovider --continue-on-collection-errors"
-"""Pytest command with little output that writes no cache and runs the other test files if one cannot be imported."""
+"""Pytest command with little output. It writes no cache and goes on if a test file cannot be imported."""
 
 
 class Task(Record):
-    """Repository at a commit, the issue, and the tests that decide.
+    """Repository at a commit, an issue, and the tests that decide if the issue is solved.
 
     SWE-bench's columns keep their names; the other fields say how to run the task's tests. Unknown columns are kept.
     """
@@ -46,7 +46,7 @@ class Task(Record):
     workdir: str = "/testbed"
     """Path of the working tree inside the sandbox."""
     image: str = ""
-    """Container image with the system for the tests; the layers lie over it at `workdir`."""
+    """Container image in which the tests run; the task's layers are mounted over the image at `workdir`."""
     environment: str = ""
     """Folder of the Python and packages for the tests, relative to the task file; empty to use this machine's.
 

@@ -9,7 +9,7 @@ from turnsmith.git.history import Commit, FileChange
 from turnsmith.grading.patch_selection import HunkClass, classify
 
 TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
-"""Pattern of the names of test files, as test runners find them."""
+"""Pattern of the names by which test runners find test files."""
 DOCUMENTS = re.compile(
     r"(.*/)?(docs?|changes|changelog\.d|news|newsfragments|releasenotes|\.github)/.*|.*\.(md|rst|txt)", re.I
 )

@@ -1,4 +1,4 @@
-"""Search for tests that fail before a commit's change and pass after it, by repeated runs."""
+"""Search for tests that fail before a commit's change and pass after the change, by repeated runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

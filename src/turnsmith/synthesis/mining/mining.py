@@ -165,7 +165,7 @@ async def _work_through(
 
 
 def measure_progress(num_wanted: int | None, num_candidates: int, num_tried: int, num_kept: int) -> tuple[int, str]:
-    """Return the number of found tasks if a number is wanted, else of tried commits; and a remark with the other number."""
+    """Return the progress and a remark. Progress counts found tasks if `num_wanted` is given, else tried commits."""
     if num_wanted is None:
         return num_tried, f"{num_kept} tasks"
     return min(num_kept, num_wanted), f"{num_tried} of {num_candidates} commits tried"

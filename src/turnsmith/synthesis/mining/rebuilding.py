@@ -58,7 +58,7 @@ class RebuildJob:
     provider: SandboxProvider
     num_workers: int
     wishes: Wishes = field(default_factory=Wishes)
-    """Python version and install commands that replace those of the tasks."""
+    """Python version and install commands to use instead of the tasks' own."""
 
 
 async def rebuild_tasks(job: RebuildJob, tasks: Sequence[Task], progress: Progress) -> Counter[str]:
