@@ -265,3 +265,15 @@ def test_training_on_an_endpoint_is_refused(turnsmith, config_file, tmp_path, co
     result = turnsmith(command, config_file, *given, "--out", tmp_path / "run")
     assert result.exit_code == 2
     assert "token ids" in result.stderr and "engine.vllm.address" in result.stderr
+
+
+def test_training_a_chat_engine_by_import_path_is_refused(turnsmith, config_file, serve, tmp_path, key):
+    kind = "turnsmith.recipes.policy.endpoint:open_endpoint"
+    with serve() as server:
+        given = [
+            "--engine.kind", kind, "--engine.openai.address", server.address, "--engine.openai.model", MODEL,
+            "--engine.openai.key_variable", "TALKER_KEY", "--eval.num_runs", "1", "--eval.k", "1",
+        ]  # fmt: skip
+        result = turnsmith("rl", config_file, *given, "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert kind in result.stderr and "turnsmith eval" in result.stderr

@@ -4,7 +4,7 @@
 `rollouts`, `training`, `evaluation`. Each key has a default and a docstring; defaults are the paper's where it states one
 (arXiv 2508.03501, App. C and Table 3). `files` reads TOML files and overrides. `names` imports
 algorithms, tools, engines and other parts by short name or import path. Any package may import these models. This
-package imports only `types` and `errors`, and never torch.
+package imports only `types`, `io` and `errors`, and never torch.
 """
 
 from turnsmith.config.agent import AgentConfig

@@ -7,6 +7,7 @@ from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
+from turnsmith.errors import UsageError
 from turnsmith.recipes.policy.base import Policy
 from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
@@ -39,10 +40,14 @@ class RunContext:
 
     @property
     def token_policy(self) -> "TokenPolicy":
-        """Return the policy, which must be trainable; the policy of an endpoint is not."""
+        """Return the policy as one that can be trained. Raises UsageError if its engine gives text instead of tokens."""
         from turnsmith.recipes.policy.local import TokenPolicy
 
-        assert isinstance(self.policy, TokenPolicy)
+        if not isinstance(self.policy, TokenPolicy):
+            raise UsageError(
+                f"engine.kind {self.config.engine.kind} gives text without token ids and log-probs, which RFT and RL need: "
+                "use it with `turnsmith eval`, or train with another engine"
+            )
         return self.policy
 
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:

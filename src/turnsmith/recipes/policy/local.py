@@ -61,10 +61,10 @@ async def open_inprocess_engine(setup: PolicySetup) -> InProcessEngine:
     return InProcessEngine(setup.model(), max_context=longest_context(config), num_blocks=num_blocks, dtype=dtype)
 
 
-async def open_local_trainer(setup: PolicySetup, start: Start) -> LocalTrainer:
-    """Open a trainer that changes the model of this process in place."""
+async def open_local_trainer(setup: PolicySetup, start: Start, cls: type[LocalTrainer] = LocalTrainer) -> LocalTrainer:
+    """Open a trainer of a class that changes the model of this process in place."""
     model = setup.model()
     if isinstance(start.weights, SavedWeights):
         load_weights(start.weights.directory, model)
     dtype = getattr(torch, setup.config.model.dtype)
-    return LocalTrainer(model, start.optimizer, start.total_steps, start.weights.policy_version, dtype)
+    return cls(model, start.optimizer, start.total_steps, start.weights.policy_version, dtype)
