@@ -39,7 +39,7 @@ def name_rooms(file: Path) -> set[str]:
     """Rooms that the strings of a module name by an import path, such as `turnsmith.algo.dapo:DAPO`."""
     nodes = ast.walk(ast.parse(file.read_text()))
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return {room for text in texts for room in re.findall(r"\bturnsmith\.(\w+)", text)}
+    return {room for text in texts for room in re.findall(r"\bturnsmith(?:\.| import )(\w+)", text)}
 
 
 def test_no_string_names_a_module_of_a_higher_room():
@@ -53,6 +53,15 @@ def test_no_string_names_a_module_of_a_higher_room():
         if levels[named] <= levels[room]
     ]
     assert wrong == []
+
+
+def test_each_package_has_a_docstring_and_there_are_at_most_26_rooms():
+    source = Path(turnsmith.__file__).parent
+    assert [
+        str(path) for path in source.rglob("__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))
+    ] == []
+    rooms = {path.stem for path in source.glob("*.py")} | {path.parent.name for path in source.glob("*/__init__.py")}
+    assert len(rooms - {"__init__", "__main__"}) <= 26
 
 
 def test_help_and_dry_run_import_no_heavy_package():

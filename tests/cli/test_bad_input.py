@@ -47,7 +47,10 @@ def test_a_run_that_cannot_begin_leaves_no_folder(turnsmith, config_file, tmp_pa
     [
         (["--sandbox", "dokcer"], ["sandbox.kind", "'dokcer'", "give local, podman, subprocess"]),
         (["--sandbox", "os:nothing"], ["os has no 'nothing'"]),
-        (["--sandbox", "os:getcwd"], ["os:getcwd is no provider", "SandboxProvider"]),
+        (
+            ["--sandbox", "os:getcwd"],
+            ["os:getcwd lacks takes_images, takes_environments, start, close", "SandboxProvider"],
+        ),
         (["--sandbox.image", "debian"], ["sandbox.image", "--sandbox podman"]),
         (
             ["--sandbox", "podman", "--eval_tasks.made.practice_tasks", "1", "--eval_tasks.made.split", "heldout"],

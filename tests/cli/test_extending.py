@@ -12,6 +12,7 @@ import pytest
 
 from support.data_sets.golden_rows import SWE_BENCH
 from support.pages.page_examples import PAGE, write_examples
+from support.pages.table_entries import assert_fits
 from turnsmith.config.names import NameTable
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.sets.exporting import CORE
@@ -56,7 +57,9 @@ def test_each_diff_adds_one_line_to_a_table_of_names(working_directory):
         [(kind, name)] = [(kind, name) for kind in old for name in new[kind].paths.keys() - old[kind].paths.keys()]
         module, _, attribute = new[kind].paths[name].partition(":")
         assert f"{module}.py" in written
-        assert new[kind].load(name) is getattr(importlib.import_module(module), attribute)
+        found = new[kind].load(name)
+        assert found is getattr(importlib.import_module(module), attribute)
+        assert_fits(found, kind)
         added.add(kind)
     assert added == {"algorithm", "data set", "sandbox kind", "scaffold", "tool", "trainer"}
 

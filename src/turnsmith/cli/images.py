@@ -39,7 +39,7 @@ def show_images(
     from turnsmith.cli import image_report as found
 
     if max_gb is not None:
-        raise UsageError("--max-gb was removed: remove images by `podman image prune --all --filter until=24h`")
+        raise UsageError("--max-gb was removed: remove images by `podman image prune --all --filter until=72h`")
     search = found.search(path, tasks or [], limit, engine or PODMAN, bandwidth)
     if not as_json:
         found.print_report(path, search, bandwidth)

@@ -10,6 +10,7 @@ import typer
 
 from turnsmith.cli.errors import EXIT_FAILED
 from turnsmith.cli.options import Json, Run, answer, work_in_sandboxes
+from turnsmith.errors import UsageError
 from turnsmith.mismatch.report import MismatchReport
 from turnsmith.recipes.checkpoints import find_checkpoint
 from turnsmith.recipes.results import read_config
@@ -34,6 +35,7 @@ Stage = Annotated[
 Number = Annotated[
     int | None, typer.Option("--iteration", metavar="N", min=0, help="Iteration, counted from 0 [default: the last].")
 ]
+Picture = Annotated[Path | None, typer.Option("--out", hidden=True)]
 Rollouts = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of rollouts to examine.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the model.")]
 Name = Annotated[
@@ -90,7 +92,12 @@ def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> No
 
 
 def mismatch(
-    run: Run, stage: Stage = None, iteration: Number = None, limit: Rollouts = 32, as_json: Json = False
+    run: Run,
+    stage: Stage = None,
+    iteration: Number = None,
+    limit: Rollouts = 32,
+    as_json: Json = False,
+    picture: Picture = None,
 ) -> None:
     """Find why the engine's log-probs differ from the policy's.
 
@@ -98,6 +105,8 @@ def mismatch(
     """
     from turnsmith.recipes.review.mismatch import examine_run
 
+    if picture is not None:
+        raise UsageError("--out was removed: `turnsmith mismatch RUN --json` prints the numbers of the picture")
     folder = RunFolder(run)
     config = read_config(folder)
     with watching() as progress:

@@ -72,12 +72,12 @@ def list_programs() -> Iterator[Path]:
             yield from (path for path in Path(folder).iterdir() if ON_PATH.fullmatch(path.name))
     for variable, place, pattern in PLACES:
         yield from Path(os.environ.get(variable) or Path.home() / place).glob(pattern)
-    roots = [Path.home() / name for name in CONDAS]
+    roots = []
     if program := os.environ.get("CONDA_EXE"):
         roots.append(Path(program).parent.parent)
     if active := os.environ.get("CONDA_PREFIX"):
         roots.append(Path(active))
-    for root in roots:
+    for root in (*roots, *(Path.home() / name for name in CONDAS)):
         yield from (*root.glob("bin/python3"), *root.glob("envs/*/bin/python3"))
 
 

@@ -19,9 +19,11 @@ SANDBOXES = NameTable(
 def load_provider(config: SandboxConfig) -> type[SandboxProvider]:
     """Import the provider class of `config.kind`, starting nothing. Raises UsageError if the settings do not fit that kind."""
     provider: type[SandboxProvider] = SANDBOXES.load(config.kind)
-    if not (isinstance(provider, type) and hasattr(provider, "takes_images") and hasattr(provider, "start")):
+    missing = [name for name in ("takes_images", "takes_environments", "start", "close") if not hasattr(provider, name)]
+    if missing or not isinstance(provider, type):
         raise UsageError(
-            f"sandbox kind {config.kind} is no provider of sandboxes: give a turnsmith.sandboxes.base.SandboxProvider"
+            f"sandbox kind {config.kind} lacks {', '.join(missing) or 'a class'}: "
+            "give a class that implements turnsmith.sandboxes.base.SandboxProvider"
         )
     if not provider.takes_images and (config.image or config.container_engine):
         raise UsageError(

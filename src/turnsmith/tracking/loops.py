@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import nullcontext
 from time import monotonic
 from typing import TypeVar
 
@@ -28,7 +28,7 @@ async def for_each(
 
     `num_done` units were done earlier. `describe` turns a result into a remark. Errors are raised as ExceptionGroup.
     """
-    free = asyncio.Semaphore(num_workers) if num_workers else AsyncExitStack()
+    free = asyncio.Semaphore(num_workers) if num_workers else nullcontext()
     with progress.work(label, num_done + len(items), num_done) as shown:
 
         async def run(item: T) -> R:

@@ -119,7 +119,7 @@ def list_remarks(result: dict[str, Any]) -> Iterator[str]:
 
 def lacks_isolation(result: dict[str, Any]) -> bool:
     """Return True if the evaluation ran in sandboxes without any isolation."""
-    return Isolation.NONE in (result["isolation"] or "").split(", ")
+    return Isolation.NONE in (result.get("isolation") or "").split(", ")
 
 
 def describe_losses(result: dict[str, Any]) -> str:
