@@ -286,7 +286,7 @@ def test_lone_surrogates_are_replaced_on_import_and_reported_once(turnsmith, tmp
     )
     hand = write_lines(tmp_path / "hand.jsonl", [task.model_dump() | {"problem_statement": "\ud800"}])
     shown = turnsmith("tasks", "show", hand)
-    assert shown.exit_code == 0 and shown.stderr.count("surrogates") == 1
+    assert shown.exit_code == 0 and shown.stderr.count("lone surrogates") == 1
 
 
 class SmallHub(BaseHTTPRequestHandler):
