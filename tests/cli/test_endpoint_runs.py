@@ -47,7 +47,7 @@ def configure(place, server, tasks, **more):
     """Write a configuration file for the server, without changes to [model]."""
     keys = {
         "engine.kind": "openai", "engine.openai.address": server.address, "engine.openai.model": MODEL,
-        "engine.openai.key_variable": "TALKER_KEY", "engine.openai.timeout_s": 60.0,
+        "engine.openai.key_variable": "TALKER_KEY",
         "eval_tasks.practice.path": str(tasks), "agent.prompts": "brief", "agent.max_context": 8192,
         "agent.max_new_tokens": 4096, "agent.max_turns": 3, "rollouts.concurrency": 4, "eval.num_runs": 1, "eval.k": 1,
     } | {name.replace("__", "."): value for name, value in more.items()}  # fmt: skip

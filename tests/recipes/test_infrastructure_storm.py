@@ -13,7 +13,6 @@ from turnsmith.types import Outcome
 from .conftest import CONFIG, STAGE
 
 SHORT = STAGE.model_copy(update={"iterations": 1, "max_turns": 2})
-RETRIES = CONFIG.rollouts.model_copy(update={"retries": 1})
 
 
 def break_sandboxes(run):
@@ -29,7 +28,7 @@ def break_engine(run):
 
 @pytest.mark.parametrize("break_down", [break_sandboxes, break_engine])
 async def test_infrastructure_failures_stop_the_run_before_weights_change(make_run, folder, break_down):
-    run = make_run(CONFIG.model_copy(update={"rollouts": RETRIES}))
+    run = make_run()
     before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
     tasks, outcome = break_down(run)
     with pytest.raises(InfrastructureStorm, match=r"4 of 4 rollouts.* resume"):
@@ -40,7 +39,7 @@ async def test_infrastructure_failures_stop_the_run_before_weights_change(make_r
 
 
 async def test_a_resumed_run_repeats_the_lost_rollouts(make_run, folder):
-    run = make_run(CONFIG.model_copy(update={"rollouts": RETRIES}))
+    run = make_run()
     broken, _ = break_sandboxes(run)
     with pytest.raises(InfrastructureStorm):
         await run_stage(SHORT, broken, run)

@@ -25,7 +25,7 @@ AGENT = AgentConfig(
     prompts="brief", max_turns=6, max_context=8_192, max_new_tokens=2_048, window_lines=10, max_observation_tokens=64,
     command_timeout_s=3.0,
 )  # fmt: skip
-ONCE = RolloutConfig(concurrency=4, retries=0)
+ROLLOUTS = RolloutConfig(concurrency=4)
 LIMITS = SandboxConfig(memory_mb=128, max_processes=32, disk_mb=32)
 
 STEAL = "import os\nfd = os.open('/proc/self/fd/1', os.O_RDONLY)\nwhile True: os.read(fd, 1 << 16)"
@@ -93,7 +93,7 @@ async def provider():
 @pytest.mark.parametrize("name", COMMANDS)
 async def test_agent_that_breaks_its_sandbox_gets_an_agent_outcome(make_generator, tree, journal, name):
     answers = [turn("ls"), *map(turn, COMMANDS[name]), turn("open numbers_.py"), turn("submit")]
-    generator = make_generator(answers, ONCE)
+    generator = make_generator(answers, ROLLOUTS)
     [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, seed_stream=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert OUTCOMES[trajectory.outcome].in_group, trajectory.detail
@@ -102,7 +102,7 @@ async def test_agent_that_breaks_its_sandbox_gets_an_agent_outcome(make_generato
 
 async def test_too_large_patch_is_cut_flagged_and_scored(make_generator, tree, journal):
     answers = [turn(f"head -c {2 * MAX_PATCH_BYTES} /dev/urandom > noise"), turn("submit")]
-    generator = make_generator(answers, ONCE)
+    generator = make_generator(answers, ROLLOUTS)
     [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, seed_stream=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert (trajectory.outcome, trajectory.patch.partition(":")[0]) == (Outcome.PATCH_INVALID, "no patch")

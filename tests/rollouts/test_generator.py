@@ -12,7 +12,7 @@ from turnsmith.types import Outcome, StopReason
 from .conftest import FIX, GIVE_UP
 
 AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tokens=256, window_lines=10)
-ROLLOUTS = RolloutConfig(concurrency=4, retries=1)
+ROLLOUTS = RolloutConfig(concurrency=4)
 
 
 def plan(tree, num):

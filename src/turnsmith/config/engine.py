@@ -32,10 +32,6 @@ class EndpointConfig(Section):
     """Name of the environment variable that holds the API key; empty if the server needs no key."""
     requests_per_minute: float | None = Field(None, gt=0)
     """Maximum number of requests started per minute; unlimited if absent."""
-    retries: int = Field(6, ge=0)
-    """Retries of a request after a temporary fault: 429, 5xx, a broken connection, an empty answer."""
-    timeout_s: float = Field(600.0, gt=0)
-    """Seconds to wait for one answer."""
     max_tokens_key: str = Field("max_tokens", min_length=1)
     """Name of the request parameter that limits a turn; newer OpenAI models need `max_completion_tokens`."""
     leave_out: list[str] = []

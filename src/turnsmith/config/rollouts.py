@@ -12,8 +12,6 @@ class RolloutConfig(Section):
 
     concurrency: int = Field(64, ge=1)
     """Number of episodes that run concurrently, and thus the limit of concurrent requests to a model server."""
-    retries: int = Field(2, ge=0)
-    """Retries of a rollout after an infrastructure failure."""
     grading_workers: int = Field(2, ge=1)
     """Number of gradings that run concurrently."""
     tests_timeout_s: float = Field(1_800.0, gt=0)

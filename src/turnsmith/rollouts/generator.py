@@ -28,6 +28,8 @@ from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 
 T = TypeVar("T")
 
+RETRIES = 2
+"""Retries of an episode or grading after an infrastructure failure."""
 MAX_INFRASTRUCTURE_SHARE = 0.2
 """Largest share of an iteration's rollouts that may fail by faults of sandboxes or engine before the run stops."""
 LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
@@ -108,12 +110,10 @@ class Generator:
         played = await retry_lost(
             lambda: self._play(rollout, agent, demonstration),
             is_lost=lambda trajectory: trajectory.stop_reason in LOST,
-            retries=self.config.retries,
         )
         return await retry_lost(
             lambda: self._grade(played, rollout),
             is_lost=lambda trajectory: trajectory.stop_reason not in LOST and OUTCOMES[trajectory.outcome].retried,
-            retries=self.config.retries,
         )
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
@@ -147,8 +147,8 @@ class Generator:
             )
 
 
-async def retry_lost(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int) -> T:
-    """Call `attempt` until its result is not lost (`is_lost`), at most `retries` + 1 times; return the last result."""
+async def retry_lost(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int = RETRIES) -> T:
+    """Call `attempt` until its result is not lost, with at most `retries` retries; return the last result."""
     for _ in range(retries):
         result = await attempt()
         if not is_lost(result):

@@ -37,11 +37,12 @@ def server():
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
     monkeypatch.setattr("turnsmith.engines.endpoint.engine.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("turnsmith.engines.endpoint.engine.RETRIES", 2)
 
 
 @asynccontextmanager
 async def opened(server: ChatServer, folder, key="", **changes):
-    given = {"address": server.address, "model": MODEL, "retries": 2, "timeout_s": 5.0}
+    given = {"address": server.address, "model": MODEL}
     config = EndpointConfig.model_validate(given | changes)
     engine = EndpointEngine(config, key, Account(folder / "costs.json", config.prices))
     try:
@@ -115,9 +116,10 @@ async def test_persistent_fault_is_an_engine_error(server, tmp_path, fault):
     assert_same_books(engine, server)
 
 
-async def test_late_answer_is_requested_again(server, tmp_path):
+async def test_late_answer_is_requested_again(server, tmp_path, monkeypatch):
     server.faults = in_turn(["hang"])
-    async with opened(server, tmp_path, timeout_s=0.3) as engine:
+    monkeypatch.setattr("turnsmith.engines.endpoint.engine.TIMEOUT_S", 0.3)
+    async with opened(server, tmp_path) as engine:
         assert (await engine.chat(ask())).text == say("submit")
     assert engine.account.total.unanswered == 1 == server.books.unanswered
 

@@ -25,6 +25,10 @@ CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepa
 
 Idle connections are closed after two seconds. If the server closed them first, a request could be lost.
 """
+RETRIES = 6
+"""Retries of a request after a temporary fault: 429, 5xx, a broken connection, an empty answer."""
+TIMEOUT_S = 600.0
+"""Seconds to wait for one answer."""
 FIRST_WAIT_S = 1.0
 """Seconds before the first retry of a request; each later wait is twice as long."""
 MAX_WAIT_S = 60.0
@@ -45,7 +49,7 @@ class EndpointEngine:
             base_url=config.address,
             api_key=key or "none",
             max_retries=0,
-            timeout=config.timeout_s,
+            timeout=TIMEOUT_S,
             http_client=DefaultAsyncHttpxClient(limits=CONNECTIONS),
         )
         self._pace = Pace(config.requests_per_minute)
@@ -68,7 +72,7 @@ class EndpointEngine:
 
     async def chat_with_retries(self, request: ChatRequest) -> Reply:
         """Send a request until the server answers with a turn or no retry is left. Raises Refusal, EngineError."""
-        num_tries = self.config.retries + 1
+        num_tries = RETRIES + 1
         tries = AsyncRetrying(
             retry=retry_if_exception_type(PassingFault),
             stop=stop_after_attempt(num_tries),
@@ -133,7 +137,7 @@ class EndpointEngine:
         messages: list[Any] = [{"role": each.role, "content": encode(each.text).decode()} for each in request.messages]
         body = to_body(request, self.config)
         try:
-            async with asyncio.timeout(self.config.timeout_s):
+            async with asyncio.timeout(TIMEOUT_S):
                 raw = await create(model=self.config.model, messages=messages, extra_body=body)
             return self.hide_all(to_object(raw.content.decode()))
         except APIStatusError as error:

@@ -50,11 +50,9 @@ class AttemptSetup:
 
 
 async def make_attempt(rollout: Rollout, setup: AttemptSetup) -> Trajectory:
-    """Run and test one attempt; attempts lost to the infrastructure are repeated up to `rollouts.retries` times."""
+    """Run and test one attempt; an attempt lost to the infrastructure is retried."""
     trajectory = await retry_lost(
-        lambda: play(rollout, setup),
-        is_lost=lambda played: played.stop_reason in LOST and not played.patch,
-        retries=setup.config.rollouts.retries,
+        lambda: play(rollout, setup), is_lost=lambda played: played.stop_reason in LOST and not played.patch
     )
     try:
         trajectory = await test_patch(trajectory, setup)
