@@ -10,7 +10,7 @@ from turnsmith.recipes.rl import run_stage
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Outcome
 
-from .conftest import CONFIG, STAGE
+from .conftest import STAGE
 
 SHORT = STAGE.model_copy(update={"iterations": 1, "max_turns": 2})
 
