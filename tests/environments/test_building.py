@@ -10,7 +10,7 @@ import pytest
 from support.machine.host_processes import wait_until
 from turnsmith.environments import equipping
 from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, Recipe, build, find_cause
-from turnsmith.environments.equipping import Wishes, equip
+from turnsmith.environments.equipping import EnvironmentOptions, equip
 from turnsmith.environments.pythons import find_pythons
 
 
@@ -59,8 +59,8 @@ def test_a_command_that_fails_is_named_with_its_cause(tree, tmp_path):
 
 
 def test_what_has_failed_fails_again_at_once_until_the_next_command(tree, tmp_path, monkeypatch):
-    wishes = Wishes(str(find_pythons()[0].version), (f"test -e {tmp_path}/remedy",))
-    facts = {"date": "2024-05-03", "version": "1", "wishes": wishes, "stopped": threading.Event()}
+    options = EnvironmentOptions(str(find_pythons()[0].version), (f"test -e {tmp_path}/remedy",))
+    facts = {"date": "2024-05-03", "version": "1", "options": options, "stopped": threading.Event()}
     for _ in range(2):
         with pytest.raises(BuildFailed):
             equip({}, (tree,), "/testbed", tmp_path, **facts)

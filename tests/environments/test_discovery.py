@@ -3,8 +3,8 @@
 import pytest
 
 from turnsmith.environments.building import Recipe
-from turnsmith.environments.discovery import find_needs
-from turnsmith.environments.equipping import Wishes, end_of_quarter, list_commands, list_recipes
+from turnsmith.environments.discovery import find_requirements
+from turnsmith.environments.equipping import EnvironmentOptions, end_of_quarter, list_commands, list_recipes
 from turnsmith.errors import UsageError
 
 
@@ -16,7 +16,7 @@ def needs_of(**files):
         "tox": "tox.ini",
         "lock": "uv.lock",
     }
-    return find_needs({names.get(name, name): text.encode() for name, text in files.items()})
+    return find_requirements({names.get(name, name): text.encode() for name, text in files.items()})
 
 
 EXTRAS = '[project]\nname = "a"\n[project.optional-dependencies]\ntest = ["x"]\ndocs = ["y"]\nDev = ["z"]\n'
@@ -77,21 +77,24 @@ more = ["pytz"]
     ],
 )
 def test_extras_and_groups_that_tests_import(imports, extras, requirements):
-    needs = needs_of(pyproject=CODECS, **{"tests/preconf/test_all.py": imports, "src/a.py": "import ujson, bson"})
-    assert needs.extras == extras
-    assert needs.requirements == requirements
+    required = needs_of(pyproject=CODECS, **{"tests/preconf/test_all.py": imports, "src/a.py": "import ujson, bson"})
+    assert required.extras == extras
+    assert required.requirements == requirements
 
 
 def test_files_that_contradict_the_rest_are_tried_without_it():
-    needs = needs_of(tox="[testenv]\ndeps = x<1\n", **{"requirements-test.txt": "x>1\n", "pyproject": "[project]\n"})
-    commands = [recipe.commands[0] for recipe in list_recipes(needs, "2024-01-02", "1", Wishes(requirements=("x==2",)))]
+    required = needs_of(tox="[testenv]\ndeps = x<1\n", **{"requirements-test.txt": "x>1\n", "pyproject": "[project]\n"})
+    commands = [
+        recipe.commands[0]
+        for recipe in list_recipes(required, "2024-01-02", "1", EnvironmentOptions(requirements=("x==2",)))
+    ]
     assert "x<1 pytest x==2" in commands[0].replace("'", "")
     assert any("-r requirements-test.txt pytest" in command for command in commands)
 
 
 def test_an_extra_that_cannot_be_installed_is_left_out_in_the_end():
-    needs = needs_of(pyproject=CODECS, **{"tests/test_all.py": "import orjson"})
-    commands = [recipe.commands[0] for recipe in list_recipes(needs, "2024-01-02", "1", Wishes())]
+    required = needs_of(pyproject=CODECS, **{"tests/test_all.py": "import orjson"})
+    commands = [recipe.commands[0] for recipe in list_recipes(required, "2024-01-02", "1", EnvironmentOptions())]
     assert "-e '.[fast]'" in commands[0]
     assert any(command.endswith("-e .") for command in commands)
 
@@ -166,8 +169,8 @@ def test_a_damaged_file_is_named():
 
 
 def test_commands_install_the_project_from_the_tree_and_nothing_of_a_later_day():
-    needs = needs_of(pyproject=EXTRAS, **{"requirements-dev.txt": "x\n"})
-    (command,) = list_commands(needs, "2020-07-01")
+    required = needs_of(pyproject=EXTRAS, **{"requirements-dev.txt": "x\n"})
+    (command,) = list_commands(required, "2020-07-01")
     assert "--exclude-newer 2020-07-01" in command
     assert "-e '.[test]'" in command
     assert "-r requirements-dev.txt" in command
@@ -185,5 +188,5 @@ def test_the_version_of_a_project_is_no_part_of_the_key():
     assert one.key == other.key != Recipe("3.9.1", ("b",), {"f": "1"}).key
 
 
-def test_wishes_stand_beside_what_is_found():
-    assert Wishes(python="3.9").commands == ()
+def test_options_default_to_no_commands():
+    assert EnvironmentOptions(python="3.9").commands == ()

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from turnsmith.environments.discovery import find_needs
-from turnsmith.environments.equipping import LINKING, Wishes, list_recipes
+from turnsmith.environments.discovery import find_requirements
+from turnsmith.environments.equipping import LINKING, EnvironmentOptions, list_recipes
 
 MODULES = ["shop/__init__.py", "shop/prices.py", "shop/_fast.so"]
 
@@ -80,8 +80,8 @@ def test_what_does_not_lie_in_the_tree_is_no_silent_copy(python, tree, install, 
 
 
 def test_a_project_without_a_script_has_a_plain_installation_before_it_is_left_alone(python):
-    needs = find_needs({"pyproject.toml": b"[build-system]\nrequires = []\n", "requirements.txt": b"x\n"})
-    commands = [recipe.commands for recipe in list_recipes(needs, "2023-01-02", "1.0", Wishes())]
+    required = find_requirements({"pyproject.toml": b"[build-system]\nrequires = []\n", "requirements.txt": b"x\n"})
+    commands = [recipe.commands for recipe in list_recipes(required, "2023-01-02", "1.0", EnvironmentOptions())]
     is_plain = ["linking.py" in each[-1] for each in commands]
     has_all = [any("requirements.txt" in command for command in each) for each in commands]
     assert is_plain == [False, False, True, True, False, True]

@@ -44,9 +44,9 @@ class ImageSearch:
     """Data that `--json` prints."""
 
     @property
-    def there(self) -> list[ImageFacts]:
+    def pullable(self) -> list[ImageFacts]:
         """Images that are not on this machine and can be pulled."""
-        return [image for image in self.images if image.state is State.THERE]
+        return [image for image in self.images if image.state is State.PULLABLE]
 
     @property
     def lacking(self) -> list[ImageFacts]:
@@ -75,9 +75,11 @@ def search(path: Path, names: Collection[str], limit: int | None, program: str, 
     tasks_of = count_tasks(path, names, limit)
     find_users(program)
     images = look_up(list(tasks_of), program)
-    there = [image for image in images if image.state is State.THERE]
-    free_bytes = find_free_bytes(program) if there else None
-    return ImageSearch(program, images, tasks_of, make_report(images, tasks_of, estimate(there, bandwidth), free_bytes))
+    pullable = [image for image in images if image.state is State.PULLABLE]
+    free_bytes = find_free_bytes(program) if pullable else None
+    return ImageSearch(
+        program, images, tasks_of, make_report(images, tasks_of, estimate(pullable, bandwidth), free_bytes)
+    )
 
 
 def count_tasks(path: Path, names: Collection[str], limit: int | None) -> Counter[str]:
@@ -146,7 +148,7 @@ def print_report(path: Path, search: ImageSearch, bandwidth: float) -> None:
 
 def pull_all(search: ImageSearch) -> Pulling:
     """Pull the images that are not present, with visible progress."""
-    images, faults, num_pulled, stop = search.there, dict[str, str](), 0, ""
+    images, faults, num_pulled, stop = search.pullable, dict[str, str](), 0, ""
     with watching() as progress, progress.work("pulling (MB)", sum(map(weigh, images))) as work:
         try:
             for number, (image, fault) in enumerate(pull_images(search.program, images), 1):

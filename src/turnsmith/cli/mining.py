@@ -100,7 +100,7 @@ def mine(
     The same command continues after an interruption. With another --python, --install, --test-command or --timeout it tries
     commits again that made no task.
     """
-    from turnsmith.environments.equipping import Wishes
+    from turnsmith.environments.equipping import EnvironmentOptions
     from turnsmith.git.history import open_history
     from turnsmith.synthesis.mining.bases import TreeStore
     from turnsmith.synthesis.mining.candidates import Bounds
@@ -108,11 +108,11 @@ def mine(
     from turnsmith.synthesis.mining.measuring import COMMANDS
     from turnsmith.synthesis.mining.mining import MiningJob, Search, mine_tasks
 
-    check_wishes(python, test_command, log_parser)
-    bounds, wishes = Bounds(max_files, max_lines), Wishes(python, tuple(install or []))
+    check_options(python, test_command, log_parser)
+    bounds, options = Bounds(max_files, max_lines), EnvironmentOptions(python, tuple(install or []))
     commands = ((test_command, log_parser),) if test_command else COMMANDS
     search = Search(
-        revision, bounds, wishes, commands, num, limit, timeout_s=timeout_s, num_workers=count_workers(workers)
+        revision, bounds, options, commands, num, limit, timeout_s=timeout_s, num_workers=count_workers(workers)
     )
     history, threads, folder = open_history(repository, name), read_export(issues) if issues else {}, out.resolve()
     mining = MiningJob(history, folder, search, threads, TreeStore(folder))
@@ -138,7 +138,7 @@ def show_reasons(noun: str, reasons: Counter[str]) -> None:
     make_console().print(make_table([f"{reasons.total()} {noun}", "number"], reasons.most_common()))
 
 
-def check_wishes(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
+def check_options(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
     """Raise UsageError if options are invalid, since every commit or task would fail."""
     from turnsmith.environments.pythons import find_python
     from turnsmith.grading.logparse import PARSERS
@@ -168,18 +168,18 @@ def rebuild(
     Working trees come from git histories, and environments are installed as of the commit's date. A task is refused if the
     grader's report does not work in its environment. With --python or --install the same command tries failed tasks again.
     """
-    from turnsmith.environments.equipping import Wishes
+    from turnsmith.environments.equipping import EnvironmentOptions
     from turnsmith.synthesis.mining.bases import TreeStore
     from turnsmith.synthesis.mining.rebuilding import REBUILT, RebuildJob, rebuild_tasks
 
-    check_wishes(python)
+    check_options(python)
     histories = open_histories(history)
     tasks = list(choose(load_reported(path), path, task or []))
     folder = out.resolve()
-    wishes, store = Wishes(python, tuple(install or [])), TreeStore(folder)
+    options, store = EnvironmentOptions(python, tuple(install or [])), TreeStore(folder)
 
     async def work(provider: "SandboxProvider", progress: Progress) -> Counter[str]:
-        job = RebuildJob(histories, folder, store, provider, count_workers(workers), wishes)
+        job = RebuildJob(histories, folder, store, provider, count_workers(workers), options)
         return await rebuild_tasks(job, tasks, progress)
 
     with resumable():

@@ -25,7 +25,7 @@ from turnsmith.ui.interruption import EXIT_STOPPED, announcing
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
-    from turnsmith.environments.equipping import Wishes
+    from turnsmith.environments.equipping import EnvironmentOptions
     from turnsmith.recipes.solve.solution import Solution
     from turnsmith.recipes.solve.solve import Assignment
 
@@ -71,16 +71,16 @@ def solve(
     The agent works on a copy of the tracked files, including uncommitted changes, in a sandbox without network. The result is a
     patch.
     """
-    from turnsmith.environments.equipping import Wishes
+    from turnsmith.environments.equipping import EnvironmentOptions
     from turnsmith.git.checkout import open_checkout, read_tree
     from turnsmith.recipes.solve.solve import Assignment
 
     text, resolved = read_issue(issue), configure(config, context.args)
     checkout = open_checkout(path)
-    wishes = None if no_environment else Wishes(python, tuple(install or []))
-    refuse_contradictions(resolved, wishes, python, install)
+    options = None if no_environment else EnvironmentOptions(python, tuple(install or []))
+    refuse_contradictions(resolved, options, python, install)
     folder = RunFolder(choose_folder(out, checkout.path, checkout.name))
-    assignment = Assignment(resolved, folder, checkout, read_tree(checkout), text, tests, attempts, wishes)
+    assignment = Assignment(resolved, folder, checkout, read_tree(checkout), text, tests, attempts, options)
     work_on(assignment, apply=apply, as_json=as_json)
 
 
@@ -109,13 +109,15 @@ def configure(file: Path | None, overrides: list[str]) -> RunConfig:
     return config
 
 
-def refuse_contradictions(config: RunConfig, wishes: "Wishes | None", python: str, install: list[str] | None) -> None:
+def refuse_contradictions(
+    config: RunConfig, options: "EnvironmentOptions | None", python: str, install: list[str] | None
+) -> None:
     """Raise UsageError for options that exclude each other."""
-    if wishes is None and (python or install):
+    if options is None and (python or install):
         raise UsageError("--python and --install are for an environment: leave out --no-environment")
-    if wishes is not None and not load_provider(config.sandbox).takes_environments:
+    if options is not None and not load_provider(config.sandbox).takes_environments:
         raise UsageError(f"sandbox.kind {config.sandbox.kind} cannot use an environment: add --no-environment")
-    if wishes is not None:
+    if options is not None:
         require("uv", otherwise=", or add --no-environment")
 
 

@@ -51,7 +51,7 @@ CARET = re.compile(r"[\^~](?=\d)")
 
 
 @dataclass(frozen=True)
-class Needs:
+class Requirements:
     """Requirements found in a repository."""
 
     is_installable: bool
@@ -70,16 +70,16 @@ class Needs:
     """Path → digest, for every file that affects the installation or is compiled by it."""
 
 
-def find_needs(tree: Mapping[str, bytes]) -> Needs:
+def find_requirements(tree: Mapping[str, bytes]) -> Requirements:
     """Read a repository's requirements from its files, given as path → content. Raises UsageError if a file is invalid."""
     try:
-        return _find_needs(tree)
+        return _find_requirements(tree)
     except (AttributeError, KeyError, TypeError) as error:
         what = "the repository's files that declare requirements have an invalid structure"
         raise UsageError(f"{what}: {type(error).__name__}: {error}") from None
 
 
-def _find_needs(tree: Mapping[str, bytes]) -> Needs:
+def _find_requirements(tree: Mapping[str, bytes]) -> Requirements:
     project, settings = _read_toml(tree, "pyproject.toml"), _read_settings(tree)
     files = _choose_files(tree)
     imported = _find_imports(tree, project, settings)
@@ -87,7 +87,7 @@ def _find_needs(tree: Mapping[str, bytes]) -> Needs:
     read = [path for path in (*PROJECT_FILES, *LOCKS, "tox.ini", *_follow(tree, files)) if path in tree]
     compiled = [path for path in sorted(tree) if COMPILED.fullmatch(path)]
     metadata = project.get("project", {})
-    return Needs(
+    return Requirements(
         is_installable=bool({"project", "build-system"} & project.keys()) or "setup.py" in tree,
         extras=tuple(_choose_needed(_list_extras(project, settings, tree), imported)),
         requirements=tuple(dict.fromkeys(filter(_is_requirement, requirements))),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turnsmith.environments.building import BuildFailed, Environment, Recipe, build
-from turnsmith.environments.discovery import Needs, find_needs
+from turnsmith.environments.discovery import Requirements, find_requirements
 from turnsmith.environments.pythons import choose_python, find_python
 
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
@@ -38,7 +38,7 @@ _failed: dict[Path, str] = {}
 
 
 @dataclass(frozen=True)
-class Wishes:
+class EnvironmentOptions:
     """Settings for an environment that a user or a row of a data set gives."""
 
     python: str = ""
@@ -58,7 +58,7 @@ def equip(
     *,
     date: str,
     version: str,
-    wishes: Wishes,
+    options: EnvironmentOptions,
     stopped: threading.Event,
 ) -> Environment:
     """Return the environment of the first recipe that can be built; thread-safe.
@@ -67,7 +67,7 @@ def equip(
     BuildStopped, UsageError.
     """
     failed: BuildFailed | None = None
-    for recipe in list_recipes(find_needs(contents), date, version, wishes):
+    for recipe in list_recipes(find_requirements(contents), date, version, options):
         try:
             return _build_once(recipe, layers, workdir, folder, stopped)
         except BuildFailed as error:
@@ -75,7 +75,7 @@ def equip(
     raise failed or BuildFailed("no recipe was found for the environment")
 
 
-def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Iterator[Recipe]:
+def list_recipes(required: Requirements, date: str, version: str, options: EnvironmentOptions) -> Iterator[Recipe]:
     """Yield recipes in the order in which to try them, from all requirements to pytest alone.
 
     The order is: (1) pins of the lock file, (2) packages of the commit's date, (3) current packages, (4) only the requirements
@@ -83,33 +83,35 @@ def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Itera
     tools lack (PEP 660). The last recipes install the project with only pytest.
     """
     found = (
-        find_python(wishes.python) if wishes.python else choose_python(needs.requires_python, date, needs.classifiers)
+        find_python(options.python)
+        if options.python
+        else choose_python(required.requires_python, date, required.classifiers)
     )
-    recipe = Recipe(str(found.version), wishes.commands, needs.digests, version)
-    if wishes.commands:
+    recipe = Recipe(str(found.version), options.commands, required.digests, version)
+    if options.commands:
         yield recipe
         return
-    requirements = tuple(dict.fromkeys((*needs.requirements, *wishes.requirements)))
-    needs = replace(needs, requirements=requirements, pins=wishes.pins or needs.pins)
-    day, unpinned = end_of_quarter(date), replace(needs, pins=())
+    requirements = tuple(dict.fromkeys((*required.requirements, *options.requirements)))
+    required = replace(required, requirements=requirements, pins=options.pins or required.pins)
+    day, unpinned = end_of_quarter(date), replace(required, pins=())
     files = replace(unpinned, requirements=("pytest",))
     alone = replace(files, files=())
-    most = [(needs, "")] * bool(needs.pins) + [(unpinned, day), (unpinned, ""), (files, day)]
+    most = [(required, "")] * bool(required.pins) + [(unpinned, day), (unpinned, ""), (files, day)]
     least = [(alone, day), (replace(alone, extras=()), day)]
     for group in (most, least):
         tries = [list_commands(*each) for each in group]
-        tries += [list_commands(*each, is_editable=False) for each in group if needs.is_installable]
+        tries += [list_commands(*each, is_editable=False) for each in group if required.is_installable]
         yield from (replace(recipe, commands=commands) for commands in dict.fromkeys(tries))
 
 
-def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[str, ...]:
+def list_commands(required: Requirements, day: str, *, is_editable: bool = True) -> tuple[str, ...]:
     """List the commands that install the requirements, at versions of `day` at the latest, and the project itself."""
     install = f"uv pip install --exclude-newer {day} {BUILDERS}" if day else "uv pip install"
-    pins = [f"printf '%s\\n' {shlex.join(needs.pins)} > /environment/pins.txt"] if needs.pins else []
+    pins = [f"printf '%s\\n' {shlex.join(required.pins)} > /environment/pins.txt"] if required.pins else []
     bound = " -c /environment/pins.txt" if pins else ""
-    wanted = [*(word for file in needs.files for word in ("-r", file)), *needs.requirements]
-    project = shlex.quote(f".[{','.join(needs.extras)}]" if needs.extras else ".")
-    if not needs.is_installable:
+    wanted = [*(word for file in required.files for word in ("-r", file)), *required.requirements]
+    project = shlex.quote(f".[{','.join(required.extras)}]" if required.extras else ".")
+    if not required.is_installable:
         return (*pins, f"{install} {BASICS} {shlex.join(wanted)}{bound}")
     if is_editable:
         return (*pins, f"{install} {BASICS} {shlex.join(wanted)} -C editable_mode=compat -e {project}{bound}")

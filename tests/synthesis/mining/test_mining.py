@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support.repositories.histories import PROJECT, commit, make_shop, start
-from turnsmith.environments.equipping import Wishes
+from turnsmith.environments.equipping import EnvironmentOptions
 from turnsmith.synthesis.mining.bases import UNBUILT
 from turnsmith.synthesis.mining.mining import KEPT, Mined, Search, is_settled, measure_progress
 from turnsmith.tasks.dataset import load_tasks
@@ -99,7 +99,7 @@ def test_other_settings_retry_rejected_commits(tmp_path, turnsmith):
 
 
 def test_settled_commits_are_not_retried():
-    asked, other = Search().digest, Search(wishes=Wishes(python="3.9")).digest
+    asked, other = Search().digest, Search(options=EnvironmentOptions(python="3.9")).digest
     records = {reason: Mined(commit="a", reason=reason, asked=asked) for reason in (KEPT, UNBUILT, "no test ran")}
     assert {reason for reason, record in records.items() if is_settled(record, asked)} == {KEPT, "no test ran"}
     assert {reason for reason, record in records.items() if is_settled(record, other)} == {KEPT}

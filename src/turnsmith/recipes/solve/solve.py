@@ -11,7 +11,7 @@ from turnsmith.agent.loop import check_fits
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import RunConfig
 from turnsmith.environments.building import BuildFailed, Environment
-from turnsmith.environments.equipping import Wishes, equip
+from turnsmith.environments.equipping import EnvironmentOptions, equip
 from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.git.checkout import Checkout
 from turnsmith.git.history import find_date, find_version
@@ -41,7 +41,7 @@ class Assignment:
     tests: str
     """Test command of the user; empty if none was given."""
     num_attempts: int
-    wishes: Wishes | None
+    options: EnvironmentOptions | None
     """Options of the Python environment; None to use the Python of this machine."""
 
 
@@ -75,12 +75,12 @@ async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
     folder, name = assignment.folder.task_set(TASK_SET).absolute(), assignment.checkout.name
     layer = TreeStore(folder).write(name, assignment.tree)
     layers: tuple[Path, ...]
-    if assignment.wishes is None:
+    if assignment.options is None:
         commit = write_history(layer.with_name("git") / ".git", assignment.tree)
         layers, environment = (layer, layer.with_name("git")), ""
     else:
         watcher.log("building the environment of the tests, with network")
-        built = await build_environment(assignment, layer, folder, assignment.wishes)
+        built = await build_environment(assignment, layer, folder, assignment.options)
         layers, commit = complete_layers(layer, assignment.tree, built)
         environment = str(built.folder)
     task = Task(
@@ -100,7 +100,9 @@ async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
     return TaskTree(task, layers)
 
 
-async def build_environment(assignment: Assignment, layer: Path, folder: Path, wishes: Wishes) -> Environment:
+async def build_environment(
+    assignment: Assignment, layer: Path, folder: Path, options: EnvironmentOptions
+) -> Environment:
     """Build the Python environment of the checkout's unchanged copy, as `tasks mine` does. Raises UsageError."""
     history, stopped = assignment.checkout.git, Event()
     contents = {path: file.content for path, file in assignment.tree.items()}
@@ -110,7 +112,7 @@ async def build_environment(assignment: Assignment, layer: Path, folder: Path, w
             date, version = find_date(history, "HEAD"), find_version(history, "HEAD")
         except UsageError:  # no commit yet
             date, version = datetime.now(UTC).isoformat(), "0"
-        return equip(contents, (layer,), WORKDIR, folder, date=date, version=version, wishes=wishes, stopped=stopped)
+        return equip(contents, (layer,), WORKDIR, folder, date=date, version=version, options=options, stopped=stopped)
 
     try:
         return await asyncio.to_thread(build)

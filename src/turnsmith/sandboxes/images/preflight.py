@@ -26,7 +26,7 @@ class State(StrEnum):
 
     HERE = "here"
     """The image is on this machine."""
-    THERE = "there"
+    PULLABLE = "there"
     """The image can be pulled from its registry."""
     MISSING = "missing"
     """The image exists neither on this machine nor in its registry; its tasks cannot run."""
@@ -114,7 +114,7 @@ def find_facts(name: str, present: Mapping[str, str], registry: Registry) -> Ima
     if reference.registry == LOCAL:
         return ImageFacts(name, State.MISSING, "not found: it must be built on this machine")
     try:
-        return ImageFacts(name, State.THERE, manifest=registry.find(reference))
+        return ImageFacts(name, State.PULLABLE, manifest=registry.find(reference))
     except Missing as error:
         return ImageFacts(name, State.MISSING, str(error))
     except Unanswered as error:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from turnsmith.sandboxes.inside.privileges import drop_privileges
-from turnsmith.sandboxes.inside.supervisor import Supervisor, telling_why
+from turnsmith.sandboxes.inside.supervisor import Supervisor, reporting_errors
 from turnsmith.sandboxes.inside.toolbox import resource_limits
 from turnsmith.sandboxes.inside.warm import until_forked
 from turnsmith.sandboxes.inside.wire import Limits
@@ -23,7 +23,7 @@ def main() -> None:
     limits = Limits(*map(int, sys.argv[1:]))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"{CONNECTION}/{SOCKET}")
-    with telling_why(connection):
+    with reporting_errors(connection):
         drop_privileges()
         if not Path("/bin/bash").exists():
             raise FileNotFoundError("the container image has no /bin/bash")

@@ -148,7 +148,7 @@ def make_filter(machine: str) -> list[bytes]:
     rules = [
         *((numbers, [unknown]) for numbers in _UNKNOWN.values()),
         *((numbers, [forbidden]) for numbers in _FORBIDDEN.values()),
-        *_look_closer(forbidden),
+        *_check_arguments(forbidden),
     ]
     for numbers, steps in rules:
         number = numbers[machine != "x86_64"]
@@ -157,7 +157,7 @@ def make_filter(machine: str) -> list[bytes]:
     return [*program, _ALLOW]
 
 
-def _look_closer(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
+def _check_arguments(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
     """List the system calls that the filter allows or denies by their arguments, with the BPF steps of each."""
     first, second, third = _load(_FIRST_ARGUMENT), _load(_SECOND_ARGUMENT), _load(_THIRD_ARGUMENT)
     spare_process_one = [*_where(_EQUAL, _PROCESS_ONE, forbidden), _ALLOW]

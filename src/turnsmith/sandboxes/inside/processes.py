@@ -52,17 +52,17 @@ def end_all(spared_sessions: Collection[int] = ()) -> None:
         _signal(-1)  # atomic in the kernel: no fork can escape
         return
     for _ in range(MAX_SWEEPS):
-        doomed = [process.pid for process in living_descendants() if process.session not in spared_sessions]
-        if not doomed:
+        remaining = [process.pid for process in living_descendants() if process.session not in spared_sessions]
+        if not remaining:
             return
-        for pid in doomed:
+        for pid in remaining:
             _signal(pid)
         time.sleep(0.001)
     if os.getpid() == 1:
         _signal(-1)  # a fork bomb outruns the listing: spare no session
 
 
-def bury_all() -> Iterator[tuple[int, int]]:
+def kill_and_reap_all() -> Iterator[tuple[int, int]]:
     """Kill all processes of the sandbox and wait for them; yield the id and the wait status of each child."""
     while True:
         end_all()  # repeated, since a fork bomb may escape one round

@@ -87,7 +87,7 @@ class Supervisor:
         request, payload = frame
         if request["op"] == "stop":
             self._jobs.clear()
-            self._bury_everyone()
+            self._kill_all()
             wire.send(self._connection, {"id": request["id"]})
             self._is_open = False
         elif request["op"] == "exec":
@@ -98,8 +98,8 @@ class Supervisor:
         else:
             self._start({**request, "cwd": "/"}, b"", partial(fork_access, request, payload))
 
-    def _bury_everyone(self) -> None:
-        for pid, status in processes.bury_all():
+    def _kill_all(self) -> None:
+        for pid, status in processes.kill_and_reap_all():
             self._answer(pid, status)
 
     def _start(self, request: Header, stdin: bytes, spawn: Spawn) -> None:
@@ -123,7 +123,7 @@ class Supervisor:
             if error.errno not in _SHORT:
                 raise
         try:
-            self._bury_everyone()
+            self._kill_all()
             return start()
         except OSError as error:
             raise ExhaustedError(error.strerror) if error.errno in _SHORT else error from None
@@ -178,7 +178,7 @@ def wake_on_child() -> int:
 
 
 @contextmanager
-def telling_why(connection: socket.socket) -> Iterator[None]:
+def reporting_errors(connection: socket.socket) -> Iterator[None]:
     """Report an exception of the `with` block to the host, then wait until the host disconnects."""
     try:
         yield
@@ -199,7 +199,7 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     limits = Limits(*map(int, numbers))
     connection = socket.socket(fileno=os.dup(0))
-    with telling_why(connection):
+    with reporting_errors(connection):
         Supervisor(
             connection, limits, toolbox.resource_limits(limits, has_own_processes=False), f"{folder}/toolbox"
         ).run()

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any
 
 from turnsmith.environments.building import Environment
-from turnsmith.environments.equipping import Wishes, equip
+from turnsmith.environments.equipping import EnvironmentOptions, equip
 from turnsmith.git.history import GitHistory, find_date, find_version, read_snapshot
 from turnsmith.git.layers import walk_merged
 from turnsmith.git.one_commit import SYMLINK, TreeFile, read_tree_file, write_history
@@ -104,7 +104,7 @@ def read_layer(layer: Path) -> dict[str, TreeFile]:
 
 
 async def make_base(
-    store: TreeStore, name: str, history: GitHistory, commit: str, *, date: str, wishes: Wishes
+    store: TreeStore, name: str, history: GitHistory, commit: str, *, date: str, options: EnvironmentOptions
 ) -> Base:
     """Write a commit's tree and build its environment, in a thread that cancellation stops.
 
@@ -122,7 +122,7 @@ async def make_base(
             store.folder,
             date=date or find_date(history, commit),
             version=find_version(history, commit),
-            wishes=wishes,
+            options=options,
             stopped=stopped,
         )
         layers, base_commit = complete_layers(layer, snapshot.tree, environment)

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from turnsmith.environments.building import BuildFailed
-from turnsmith.environments.equipping import Wishes
+from turnsmith.environments.equipping import EnvironmentOptions
 from turnsmith.errors import GradingError, TurnsmithError, UsageError
 from turnsmith.git.history import Commit, GitHistory, make_diff, read_commits, read_merged_messages
 from turnsmith.git.patch_policy import PatchRefused
@@ -58,7 +58,7 @@ class Search:
 
     revision: str = "HEAD"
     bounds: Bounds = field(default_factory=Bounds)
-    wishes: Wishes = field(default_factory=Wishes)
+    options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     commands: tuple[tuple[str, str], ...] = COMMANDS
     """Pairs (test command, log parser), in the order in which they are tried."""
     num_tasks: int | None = None
@@ -72,7 +72,7 @@ class Search:
     @property
     def digest(self) -> str:
         """Return a digest of the settings that decide whether a candidate commit is kept."""
-        asked = [asdict(self.wishes), self.commands, self.timeout_s]
+        asked = [asdict(self.options), self.commands, self.timeout_s]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]
 
 
@@ -195,8 +195,8 @@ async def make_task(job: MiningJob, candidate: FixCommit, name: str, provider: S
 
     Raises NoTask, BuildFailed, PatchRefused, UsageError, SandboxError, GradingError.
     """
-    commit, wishes = candidate.commit, job.search.wishes
-    base = await make_base(job.store, name, job.history, commit.parent, date=commit.date, wishes=wishes)
+    commit, options = candidate.commit, job.search.options
+    base = await make_base(job.store, name, job.history, commit.parent, date=commit.date, options=options)
     draft, gold = await asyncio.to_thread(draft_task, job, candidate, name, base)
     case = Case(TaskTree(draft, base.layers), provider, job.search.timeout_s)
     case, first = await find_command(case, gold, job.search.commands)

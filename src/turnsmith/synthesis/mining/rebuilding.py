@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.environments.building import BuildFailed
-from turnsmith.environments.equipping import Wishes
+from turnsmith.environments.equipping import EnvironmentOptions
 from turnsmith.errors import GradingError, UsageError
 from turnsmith.git.history import GitHistory
 from turnsmith.grading.cases import Case
@@ -57,7 +57,7 @@ class RebuildJob:
     store: TreeStore
     provider: SandboxProvider
     num_workers: int
-    wishes: Wishes = field(default_factory=Wishes)
+    options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     """Python version and install commands to use instead of the tasks' own."""
 
 
@@ -116,9 +116,9 @@ async def rebuild(job: RebuildJob, task: Task) -> Task:
     history = job.histories.get(task.repo)
     if history is None:
         raise UsageError(f"no git history of {task.repo} is given: add --history {task.repo}=PATH")
-    name, date, wishes = task.instance_id, read_date(task), read_wishes(task)
-    wishes = replace(wishes, python=job.wishes.python or wishes.python, commands=job.wishes.commands)
-    base = await make_base(job.store, name, history, task.base_commit, date=date, wishes=wishes)
+    name, date, options = task.instance_id, read_date(task), read_options(task)
+    options = replace(options, python=job.options.python or options.python, commands=job.options.commands)
+    base = await make_base(job.store, name, history, task.base_commit, date=date, options=options)
     columns = {
         "image": "",
         "setup": [],
@@ -144,11 +144,11 @@ def read_date(task: Task) -> str:
     return stated if DATE.match(stated) else ""
 
 
-def read_wishes(task: Task) -> Wishes:
+def read_options(task: Task) -> EnvironmentOptions:
     """Read SWE-rebench's columns on a task's environment: Python version, test packages, pinned versions. Raises Refused."""
     columns: dict[str, Any] = task.model_extra or {}
     config = read_dict(columns, "install_config")
     entries = read_list(config, "pip_packages") if config.get("pip_packages") else []
     packages = [word for entry in entries for word in entry.split()]
     pins = [line.strip() for line in str(columns.get("requirements") or "").splitlines() if PIN.fullmatch(line.strip())]
-    return Wishes(python=str(config.get("python") or ""), requirements=tuple(packages), pins=tuple(pins))
+    return EnvironmentOptions(python=str(config.get("python") or ""), requirements=tuple(packages), pins=tuple(pins))

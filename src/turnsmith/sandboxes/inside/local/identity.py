@@ -28,7 +28,7 @@ def choose_identity() -> Identity:
     return Identity(FREE_ID, FREE_ID, True) if is_host_root else Identity(os.geteuid(), os.getegid(), False)
 
 
-def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
+def map_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
     """Map a user id and a group id in a process's user namespace to the host user of sandboxes."""
     lines = {"setgroups": "deny", "uid_map": f"{uid} {identity.uid} 1", "gid_map": f"{gid} {identity.gid} 1"}
     for name, line in lines.items():

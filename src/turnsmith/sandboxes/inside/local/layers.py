@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel
 from turnsmith.sandboxes.inside.local import root
-from turnsmith.sandboxes.inside.local.identity import Identity, name_user
+from turnsmith.sandboxes.inside.local.identity import Identity, map_user
 
 MAX_BYTES = 4 << 30
 """Maximum total size of the copied layers; the newest copy is kept at any size."""
@@ -87,7 +87,7 @@ def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> i
     if pid == 0:
         signal.pause()
     try:
-        name_user(pid, owner_uid, owner_gid, identity)
+        map_user(pid, owner_uid, owner_gid, identity)
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.kill(pid, signal.SIGKILL)

@@ -13,9 +13,9 @@ from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, wire
 from turnsmith.sandboxes.inside.local import root
-from turnsmith.sandboxes.inside.local.identity import Identity, fork_owned, name_user
+from turnsmith.sandboxes.inside.local.identity import Identity, fork_owned, map_user
 from turnsmith.sandboxes.inside.privileges import drop_privileges
-from turnsmith.sandboxes.inside.supervisor import Supervisor, telling_why
+from turnsmith.sandboxes.inside.supervisor import Supervisor, reporting_errors
 from turnsmith.sandboxes.inside.toolbox import resource_limits
 from turnsmith.sandboxes.inside.warm import Forked
 from turnsmith.sandboxes.inside.wire import Limits
@@ -41,36 +41,36 @@ _NAMESPACE_LIMITS = {
 
 
 @dataclass(frozen=True)
-class Trees:
+class Mounts:
     """Detached mounts of which a new sandbox is built, as file descriptors."""
 
     workdir: str
     layers: list[int]
     """File descriptors of the mounted layers of the working tree, lowest first."""
     environment: int | None
-    apart: list[str] | None
+    empty: list[str] | None
     """Folders below /usr that appear empty in the sandbox's private overlay of /usr; None if sandboxes share /usr."""
 
 
-def fork_sandbox(connection: socket.socket, trees: Trees, limits: Limits, identity: Identity) -> None:
+def fork_sandbox(connection: socket.socket, mounts: Mounts, limits: Limits, identity: Identity) -> None:
     """Fork process 1 of a sandbox, which answers the host's requests on the connection. Raises OSError."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         pid = fork_owned(kernel.NAMESPACES, identity)
         if pid == 0:
             ours.close()
-            _be_process_one(theirs, connection, trees, limits)
-        name_user(pid, root.UID, root.UID, identity)
+            _be_process_one(theirs, connection, mounts, limits)
+        map_user(pid, root.UID, root.UID, identity)
         ours.send(b".")
 
 
-def _be_process_one(named: socket.socket, connection: socket.socket, trees: Trees, limits: Limits) -> NoReturn:
+def _be_process_one(named: socket.socket, connection: socket.socket, mounts: Mounts, limits: Limits) -> NoReturn:
     """Build the sandbox, run its supervisor and exit; never return. Raises Forked in a forked child that will run pytest."""
     try:
         if named.recv(1):  # else the spawner failed to map the user, and has reported it
-            with telling_why(connection):
-                _enter(trees.apart)
-                _give_files(connection, trees, limits.disk_bytes)
+            with reporting_errors(connection):
+                _enter(mounts.empty)
+                _mount_files(connection, mounts, limits.disk_bytes)
                 drop_privileges()
                 Supervisor(connection, limits, resource_limits(limits, has_own_disk=True), root.TOOLBOX).run()
     except Forked:
@@ -80,13 +80,13 @@ def _be_process_one(named: socket.socket, connection: socket.socket, trees: Tree
     os._exit(0)
 
 
-def _enter(apart: list[str] | None) -> None:
+def _enter(empty: list[str] | None) -> None:
     """Switch this process to the sandbox's users, files, processes, network and host name. Capabilities are dropped later."""
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    _enter_root(apart)
+    _enter_root(empty)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # bring up loopback for tests
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
     socket.sethostname("sandbox")
@@ -94,12 +94,12 @@ def _enter(apart: list[str] | None) -> None:
         Path(f"/proc/sys/user/{name}").write_text(str(number))
 
 
-def _enter_root(apart: list[str] | None) -> None:
+def _enter_root(empty: list[str] | None) -> None:
     tree = kernel.clone_tree(root.ROOT)
     kernel.set_mount_attributes(tree, kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID)
     kernel.attach_tree(tree, root.ROOT)
-    if apart is not None:
-        root.show_usr_apart(apart)
+    if empty is not None:
+        root.mount_private_usr(empty)
     kernel.mount("proc", f"{root.ROOT}/proc", "proc", _NOTHING_SPECIAL | kernel.MS_NOEXEC)
     os.chdir(root.ROOT)
     kernel.pivot_root(".", ".")
@@ -107,14 +107,14 @@ def _enter_root(apart: list[str] | None) -> None:
     os.chdir("/")
 
 
-def _give_files(connection: socket.socket, trees: Trees, disk_bytes: int) -> None:
+def _mount_files(connection: socket.socket, mounts: Mounts, disk_bytes: int) -> None:
     """Mount the layers and the writable folders of a sandbox; send a descriptor of the tmpfs with its writes to the host."""
     kernel.mount("stage", STAGE, "tmpfs", _NOTHING_SPECIAL, "mode=0700")
     _mount_scratch(disk_bytes)
     scratch = kernel.clone_tree(SCRATCH)
-    _stack(trees.layers, trees.workdir)
-    if trees.environment is not None:
-        kernel.attach_tree(trees.environment, root.ENVIRONMENT)
+    _stack(mounts.layers, mounts.workdir)
+    if mounts.environment is not None:
+        kernel.attach_tree(mounts.environment, root.ENVIRONMENT)
     for name, target in ((TMP, "/tmp"), (SHM, "/dev/shm")):
         kernel.attach_tree(kernel.clone_tree(f"{SCRATCH}/{name}"), target)
     os.mkdir(root.HOME)

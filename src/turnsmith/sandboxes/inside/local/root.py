@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel, toolbox
-from turnsmith.sandboxes.inside.local.identity import choose_identity, name_user
+from turnsmith.sandboxes.inside.local.identity import choose_identity, map_user
 from turnsmith.sandboxes.inside.wire import MAX_REQUEST_BYTES, HostPython, Limits
 
 HOST = "/host"
@@ -68,7 +68,7 @@ def main() -> None:
         try:
             _enter_namespaces()
             build_root(python, limits)
-            enter_root()
+            link_folders()
             os.chdir(HOST + sys.path[-1])
             spawner = toolbox.interpreter_arguments(python.program, "local.spawner")
             os.execve(python.program, spawner, toolbox.INTERPRETER)
@@ -86,7 +86,7 @@ def _enter_namespaces() -> None:
         os.setgroups([])
     else:
         kernel.unshare(kernel.CLONE_NEWUSER)
-        name_user(os.getpid(), UID, UID, identity)
+        map_user(os.getpid(), UID, UID, identity)
         kernel.keep_capabilities_over_exec()
     leave_host_root()
 
@@ -123,21 +123,21 @@ def build_root(python: HostPython, limits: Limits) -> None:
     toolbox.write_toolbox(Path(ROOT + TOOLBOX), python.program, setup)
 
 
-def find_apart(python: HostPython) -> list[str] | None:
+def find_empty_folders(python: HostPython) -> list[str] | None:
     """List the folders below /usr that sandboxes must see empty. Return None if /usr cannot be overlaid."""
     if has_mounts_below(f"{HOST}/usr"):
         return None
     return [folder for folder in python.hidden if folder.startswith("/usr/") and Path(ROOT + folder).is_dir()]
 
 
-def show_usr_apart(empty: list[str]) -> None:
+def mount_private_usr(empty: list[str]) -> None:
     """Mount a private overlay at /usr with the given folders empty, so that sandboxes do not share file locks there."""
     _lay_over(f"{HOST}/usr", f"{ROOT}/usr")
     for folder in empty:
         kernel.attach_tree(kernel.clone_tree(f"{ROOT}/mnt"), ROOT + folder)
 
 
-def enter_root() -> None:
+def link_folders() -> None:
     """Link the folders of the sandboxes' root into the spawner's root, so that both find modules at the same paths."""
     for folder in Path(ROOT).iterdir():
         if not Path("/", folder.name).exists():

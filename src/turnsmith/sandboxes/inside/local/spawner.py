@@ -16,7 +16,7 @@ from turnsmith.sandboxes.inside import kernel, wire
 from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.identity import Identity, choose_identity
 from turnsmith.sandboxes.inside.local.layers import Layers
-from turnsmith.sandboxes.inside.local.process_one import Trees, fork_sandbox
+from turnsmith.sandboxes.inside.local.process_one import Mounts, fork_sandbox
 from turnsmith.sandboxes.inside.privileges import compile_filter
 from turnsmith.sandboxes.inside.warm import preload, until_forked
 from turnsmith.sandboxes.inside.wire import HostPython, Limits, StartRequest
@@ -27,7 +27,7 @@ def main() -> None:
     """Fork sandboxes until the host closes the control socket."""
     control = socket.socket(fileno=os.dup(0))
     settings = json.loads(control.recv(wire.MAX_REQUEST_BYTES))
-    limits, apart = Limits(**settings["limits"]), root.find_apart(HostPython(**settings["python"]))
+    limits, empty = Limits(**settings["limits"]), root.find_empty_folders(HostPython(**settings["python"]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps children
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the host, which closes the socket
     compile_filter()
@@ -43,7 +43,7 @@ def main() -> None:
             return
         for end in ends:  # no descriptor was received: the host sees its connection closed
             with socket.socket(fileno=end) as connection:
-                _start(StartRequest(**json.loads(message)), connection, layers, limits, identity, apart)
+                _start(StartRequest(**json.loads(message)), connection, layers, limits, identity, empty)
 
 
 def _start(
@@ -52,7 +52,7 @@ def _start(
     layers: Layers,
     limits: Limits,
     identity: Identity,
-    apart: list[str] | None,
+    empty: list[str] | None,
 ) -> None:
     """Fork a sandbox that answers requests on the connection; if that fails, send the error on the connection."""
     opened: list[int] = []
@@ -62,8 +62,8 @@ def _start(
         Path(root.ROOT + request.workdir).mkdir(parents=True, exist_ok=True)
         opened.extend(map(layers.open, filter(None, [*request.layers, request.environment])))
         environment = opened[-1] if request.environment else None
-        trees = Trees(request.workdir, opened[: len(request.layers)], environment, apart)
-        fork_sandbox(connection, trees, limits, identity)
+        mounts = Mounts(request.workdir, opened[: len(request.layers)], environment, empty)
+        fork_sandbox(connection, mounts, limits, identity)
     except OSError as error:
         with suppress(ConnectionError):  # the peer may be gone
             wire.send(connection, {"error": str(error)})
