@@ -27,7 +27,7 @@ class GenerateRequest:
     """Random seed of the turn. The same weights, history and seed give the same tokens."""
     params: SamplingParams = field(default_factory=SamplingParams)
     trains: bool = True
-    """True if the turn may be used for training; False in evaluations, which may use any sampling `params`."""
+    """True if the turn may be used for training; False in evaluations, whose sampling `params` are free."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
@@ -51,7 +51,7 @@ def check_request(request: GenerateRequest, max_context: int) -> None:
 def complete(
     request: GenerateRequest, token_ids: ArrayLike, logprobs: ArrayLike, finish_reason: str, policy_version: int
 ) -> Completion:
-    """Build an engine's answer to a request, with the digest that proves in training that the engine sampled the turn."""
+    """Build an engine's answer, with a digest by which the trainer checks that the engine sampled exactly these tokens."""
     answer = Completion(np.asarray(token_ids), np.asarray(logprobs), finish_reason, policy_version)
     sampled = answer.token_ids, answer.logprobs, policy_version
     return replace(answer, digest=digest_turn(request.episode_id, request.token_ids, *sampled))

@@ -46,7 +46,7 @@ class ChatEngine(Protocol):
     """Engine that samples turns of a model as text."""
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """Sample one turn. Raises EngineError, ContextFull, and UsageError if every request would fail."""
+        """Sample one turn. Raises ContextFull, EngineError, or UsageError if later requests would fail too (e.g. wrong key)."""
 
     def status(self) -> str:
         """Return the cost of all requests so far as readable text; empty if unknown."""

@@ -1,4 +1,4 @@
-"""Bugs in a source tree. A bug is one mutation, or two mutations, each of which the tests detected alone."""
+"""Bugs in a source tree. A bug is one mutation, or two mutations each of which the tests also detect without the other."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -50,7 +50,7 @@ class Bug:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the facts about the bug for `Task.meta`: those of the first mutation. For two mutations, `parts` lists both."""
+        """Return entries of `Task.meta`: mutator, path, function and line. `parts` lists them for each of two mutations."""
         parts = [
             {"mutator": each.name, "path": path, "function": each.function, "line": each.line}
             for path, each in self.mutations
@@ -63,7 +63,7 @@ def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Colle
     """Yield each mutation as a bug. The order alternates between mutators, and for each mutator between files.
 
     If several mutations make equal edits, only the first is yielded. With `families`, the order alternates between these
-    families, and all mutations are yielded.
+    families instead of mutators, and mutations with equal edits are all yielded.
     """
     queues = defaultdict[str, list[tuple[float, Bug]]](list)
     for path, mutations in found.items():
@@ -82,7 +82,7 @@ def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Colle
 def combine(bugs: Sequence[Bug], rng: Random) -> Iterator[Bug]:
     """Yield bugs that combine two of the given bugs, in different functions of a file or in two files of a folder.
 
-    Bugs that few earlier pairs contain come first.
+    Bugs that occur in the fewest earlier pairs are combined first.
     """
     uses = Counter[str]()
     pairs = [pair for pair in combinations(bugs, 2) if _is_combinable(*pair)]

@@ -17,7 +17,7 @@ from turnsmith.grading.testing import SuiteReport, find_test_files
 from turnsmith.types import Task
 
 IssueWriter = Callable[[Task], Awaitable[str]]
-"""Function that returns the final issue text of a task, given the task with an issue from a template."""
+"""Function that takes a task whose issue text comes from a template, and returns the final issue text."""
 MAX_NAMED = 5
 """Maximum number of tests or test functions that an issue names."""
 MAX_ID_CHARACTERS = 120
@@ -70,7 +70,7 @@ def _describe(report: SuiteReport, tests: list[str]) -> str:
 
 
 def _name(test: str, report: SuiteReport, max_id: int | None = None) -> str:
-    """Join a test id and its message. Memory addresses become `0x…`, because they differ between runs."""
+    """Return `test id: message`, the id cut to `max_id` characters. Memory addresses become `0x…`, since they vary by run."""
     message = ADDRESS.sub("0x…", report.results[test].message)
     return f"{_shorten(test, max_id or len(test))}: {_shorten(message, MAX_MESSAGE_CHARACTERS)}".removesuffix(": ")
 
@@ -96,7 +96,7 @@ class EndpointWriter:
     prompt: Template
 
     async def __call__(self, task: Task) -> str:
-        """Write a task's issue text. Raises UsageError if the answer is empty or refused, EngineError if no answer comes."""
+        """Write an issue text. Raises UsageError if the server refuses or the text is empty, EngineError if no answer comes."""
         question = self.prompt.substitute(patch=task.patch, failures=task.problem_statement, repo=task.repo)
         issue = (await asyncio.to_thread(self.endpoint.ask, question)).strip()
         if not issue:

@@ -1,8 +1,8 @@
 """Tasks from bugs in many packages at once, written one by one, so that a killed command can be resumed.
 
 The output folder holds `tasks.jsonl`, `candidates.jsonl` with the result of each tried bug, and `making.json` with counts.
-The tasks depend on packages, number and seed, and on which tests are fast and stable on this machine. A resumed command runs
-the packages' tests without bugs again.
+The tasks depend on the packages, the number of tasks, the seed, and on which tests are fast and stable on this machine. A
+resumed command first runs the packages' tests without bugs again.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug, combine, spread
 from turnsmith.synthesis.issues import IssueWriter, describe_failures, keep_template
 from turnsmith.synthesis.mutators import PROCEDURAL
-from turnsmith.synthesis.packages import MAX_TRIES_PER_TASK, Ground, drop_dependent, find_bugs, prepare
+from turnsmith.synthesis.packages import MAX_TRIES_PER_TASK, PreparedPackage, drop_dependent, find_bugs, prepare
 from turnsmith.synthesis.reach import Reach, find_reach
 from turnsmith.synthesis.repositories import Candidate, name_bug, sweep_layers, write_candidate
 from turnsmith.synthesis.validation import KEPT, Validation, compare_suites, restrict, run_in_order, to_task
@@ -58,16 +58,16 @@ class MakingSpec:
 
 
 def claim_folder(out: Path, spec: MakingSpec) -> bool:
-    """Create the output folder, or accept one whose tasks have the same number and seed. Return True for a new folder.
+    """Create the output folder, or accept one that was made with the same seed and number of tasks per package.
 
-    Raises UsageError if the folder holds anything else.
+    Return True for a new folder. Raises UsageError if the folder holds anything else.
     """
     settings = {"num_tasks": spec.num_tasks, "seed": spec.seed}
     if (out / MAKING).exists():
         found = {name: read_json(out / MAKING).get(name) for name in settings}
         if found != settings:
             settings_text = ", ".join(f"{name} {value}" for name, value in found.items())
-            raise UsageError(f"{out} holds tasks made with {settings_text}: give the same numbers, or another --out")
+            raise UsageError(f"{out} holds tasks made with {settings_text}: give these again, or another --out")
         return False
     refuse_taken(out)
     try:
@@ -115,7 +115,7 @@ UNREACHED = "no test reaches it"
 COMBINED_SHARE = 0.2
 """Share of tasks with two bugs."""
 AHEAD = 4
-"""Number of bugs in progress per worker. Results are used in order, so a slow bug would otherwise block the workers."""
+"""Number of bugs in progress per worker. Results are used in order, so with one bug each, workers would wait for a slow bug."""
 
 
 async def make_bugs(
@@ -207,39 +207,39 @@ async def make_package(
 ) -> str:
     """Make the tasks of one package. Return the reason if there are none, else "". Raises SandboxError."""
     try:
-        ground = await drop_dependent(await prepare(package, journal.folder, provider), provider)
+        prepared = await drop_dependent(await prepare(package, journal.folder, provider), provider)
     except UsageError as error:
         return str(error)
-    repository, meta = ground.repository, {"kind": "package", "package": package, "seed": spec.seed}
-    reach = await find_reach(provider, (repository.layer,), ground.suite)
-    trier = Trier(ground, reach, journal, provider, free, num_ahead, write_issue, meta)
-    found = await asyncio.to_thread(find_bugs, ground, PROCEDURAL)
+    repository, meta = prepared.repository, {"kind": "package", "package": package, "seed": spec.seed}
+    reach = await find_reach(provider, (repository.layer,), prepared.suite)
+    tester = BugTester(prepared, reach, journal, provider, free, num_ahead, write_issue, meta)
+    found = await asyncio.to_thread(find_bugs, prepared, PROCEDURAL)
     bugs = spread(found, Random(f"{repository.name} {spec.seed}"))
     singles = list(islice(bugs, spec.num_tasks * MAX_TRIES_PER_TASK))
     num_combined = round(COMBINED_SHARE * spec.num_tasks)
-    kept, num_tried = await trier.collect(singles, spec.num_tasks - num_combined)
+    kept, num_tried = await tester.collect(singles, spec.num_tasks - num_combined)
     pairs = combine(kept, Random(f"{repository.name} {spec.seed} pairs"))
-    combined, _ = await trier.collect(islice(pairs, 3 * num_combined), num_combined)
-    await trier.collect(singles[num_tried:], spec.num_tasks - len(kept) - len(combined))
+    combined, _ = await tester.collect(islice(pairs, 3 * num_combined), num_combined)
+    await tester.collect(singles[num_tried:], spec.num_tasks - len(kept) - len(combined))
     sweep_layers(repository, journal.tasks)
     return "" if kept else f"the tests of {repository.name} detect no bug: take another package"
 
 
 @dataclass(frozen=True)
-class Trier:
-    """Trials of one package's bugs. Each trial runs the package's tests with one bug."""
+class BugTester:
+    """Tester of one package's bugs. Each trial runs the package's tests with one bug."""
 
-    ground: Ground
+    prepared: PreparedPackage
     reach: Reach
     journal: Journal
     provider: SandboxProvider
     free: asyncio.Semaphore
-    """Semaphore that limits the concurrent trials of all packages."""
+    """Semaphore that limits the number of concurrent test runs, over all packages."""
     num_ahead: int
     """Maximum number of this package's bugs in progress."""
     write_issue: IssueWriter
     meta: dict[str, Any]
-    """Facts to add to `Task.meta` of each task."""
+    """Entries to add to `Task.meta` of each task."""
 
     async def collect(self, bugs: Iterable[Bug], num_wanted: int) -> tuple[list[Bug], int]:
         """Try bugs in order until `num_wanted` are kept. Return the kept bugs and the number of tried bugs."""
@@ -255,8 +255,8 @@ class Trier:
         return kept, num_tried
 
     async def try_bug(self, bug: Bug) -> tuple[BugTrial, Task | None]:
-        """Run the test files that can detect a bug; return a task if a test detects it. Skip a bug that is in the journal."""
-        repository, trials = self.ground.repository, self.journal.trials
+        """Run the test files that can detect a bug; return a task if a test detects it. Do not run bugs in the journal again."""
+        repository, trials = self.prepared.repository, self.journal.trials
         instance_id, package = name_bug(repository, bug), self.meta["package"]
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
         if instance_id in trials:
@@ -273,16 +273,16 @@ class Trier:
         return trial, await self.to_task(candidate, verdict, files)
 
     async def compare(self, candidate: Candidate, files: tuple[str, ...]) -> Validation:
-        """Run test files with a bug and compare the results with those of the clean package. Raises SandboxError."""
-        before = restrict(self.ground.before, files)
-        suite = replace(self.ground.suite, files=files, known=frozenset(before.passing))
+        """Run test files with a bug and compare the results with those of the package without bug. Raises SandboxError."""
+        before = restrict(self.prepared.before, files)
+        suite = replace(self.prepared.suite, files=files, known=frozenset(before.passing))
         return compare_suites(before, await run_suite(self.provider, candidate.layers, suite))
 
     async def to_task(self, candidate: Candidate, verdict: Validation, files: tuple[str, ...]) -> Task:
         """Make the task of a detected bug, with its issue text. Raises UsageError if no issue can be written."""
-        before, title = restrict(self.ground.before, files), self.ground.repository.name
+        before, title = restrict(self.prepared.before, files), self.prepared.repository.name
         issue = describe_failures(verdict.report, before.with_status("failed", "error"))
-        task = to_task(candidate, verdict, before, self.ground.suite, issue=issue, created_by=title, meta=self.meta)
+        task = to_task(candidate, verdict, before, self.prepared.suite, issue=issue, created_by=title, meta=self.meta)
         return task.model_copy(update={"problem_statement": await self.write_issue(task)})
 
 

@@ -29,8 +29,8 @@ from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST_COMMAND, Task
 
 TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
-ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
-"""Names of files that get no bug, since they are build or configuration scripts, not modules of the package."""
+SCRIPTS = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
+"""Names of files that get no bug, because they are build or configuration scripts and not modules of a package."""
 DURATION = re.compile(r"^(\d+\.\d+)s call +(\S.*)$", re.MULTILINE)
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 SLOW_TEST_S = 0.1
@@ -54,9 +54,9 @@ async def make_package_tasks(
     task can be made.
     """
     with building(out) as folder:
-        ground = await prepare(package, folder, provider)
-        repository, suite, before = ground.repository, ground.suite, ground.before
-        bugs = spread(find_bugs(ground, FAMILIES), random.Random(f"{repository.name} {seed}"), FAMILIES)
+        prepared = await prepare(package, folder, provider)
+        repository, suite, before = prepared.repository, prepared.suite, prepared.before
+        bugs = spread(find_bugs(prepared, FAMILIES), random.Random(f"{repository.name} {seed}"), FAMILIES)
         candidates = (write_candidate(repository, bug) for bug in islice(bugs, num_tasks * MAX_TRIES_PER_TASK))
         kept, reasons = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=on_verdict)
         if not kept:
@@ -75,7 +75,7 @@ async def make_package_tasks(
 
 
 @dataclass(frozen=True)
-class Ground:
+class PreparedPackage:
     """Package prepared for the insertion of bugs."""
 
     repository: Repository
@@ -86,16 +86,16 @@ class Ground:
     """Report of the test suite's run without a bug."""
 
 
-async def prepare(package: str, folder: Path, provider: SandboxProvider) -> Ground:
+async def prepare(package: str, folder: Path, provider: SandboxProvider) -> PreparedPackage:
     """Fetch a package, write its source tree as a layer, and run its test suite. Raises UsageError, SandboxError."""
     source = await asyncio.to_thread(fetch_source, package)
     modules, suite = find_modules(source), find_suite(source)
     repository = await asyncio.to_thread(write_repository, source.title, source.tree, folder)
-    return Ground(repository, modules, *await find_steady_suite(provider, repository, suite))
+    return PreparedPackage(repository, modules, *await find_steady_suite(provider, repository, suite))
 
 
 def find_suite(source: PackageSource) -> Suite:
-    """Find all test files of a package. The tests run without `addopts`, which may need other plugins. Raises UsageError."""
+    """Find all test files of a package. Its `addopts` are ignored, as they may need missing plugins. Raises UsageError."""
     tests = sorted(path for path in source.tree if TEST_NAME.fullmatch(PurePosixPath(path).name))
     if not tests:
         raise UsageError(f"{source.title} has no test files: take a version whose source has them, or a git checkout")
@@ -104,7 +104,7 @@ def find_suite(source: PackageSource) -> Suite:
 
 
 def find_modules(source: PackageSource) -> list[str]:
-    """Find the files that may get a bug: those of the import package with the source's name, or else of all import packages.
+    """Find the files that may get a bug: modules of the import package named like the distribution, else of all packages.
 
     Raises UsageError if there are none.
     """
@@ -112,7 +112,7 @@ def find_modules(source: PackageSource) -> list[str]:
     units = defaultdict[str, list[str]](list)
     for path in source.tree:
         below = PurePosixPath(path).relative_to(root) if PurePosixPath(path).is_relative_to(root) else None
-        if below is None or below.suffix != ".py" or below.name in ASIDE or classify(path) is not HunkClass.SOURCE:
+        if below is None or below.suffix != ".py" or below.name in SCRIPTS or classify(path) is not HunkClass.SOURCE:
             continue
         top = below.parts[0]
         if len(below.parts) == 1 or f"{PurePosixPath(root, top)}/__init__.py" in source.tree:
@@ -129,9 +129,8 @@ async def find_steady_suite(
 ) -> tuple[Suite, SuiteReport]:
     """Run a package's tests three times without a bug; keep the fast tests with the same result each time.
 
-    The first two runs fork a process that has imported pytest, and the third starts a new interpreter. Tests whose results
-    differ between the two are dropped. Slow tests are deselected, since every grading would run them. Raises UsageError if
-    no test passes or the suite is too slow.
+    The first two runs fork a process that has imported pytest, and the third starts a new interpreter. Slow tests are
+    deselected, since every grading would run them. Raises UsageError if no test passes or the suite is too slow.
     """
     timed = replace(suite, command=f"{suite.command} --durations=0")
     first = await run_suite(provider, [repository.layer], timed)
@@ -165,7 +164,7 @@ async def _name_missing(provider: SandboxProvider, repository: Repository, suite
         these = "it" if len(missing) == 1 else "them"
         options = " ".join(f"--plugin {name}" for name in missing)
         wants = f"the tests of {repository.name} import {', '.join(missing)}, which sandboxes lack"
-        raise UsageError(f"{wants}: install {these} here and give {options} (in a run, sandbox.test_plugins)")
+        raise UsageError(f"{wants}: install {these} on this machine and add {options} to the command")
 
 
 def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> None:
@@ -176,26 +175,26 @@ def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> 
         raise UsageError(f"no test of {repository.name} passes in the sandbox; the log ends: {report.last_line!r}")
 
 
-async def drop_dependent(ground: Ground, provider: SandboxProvider) -> Ground:
+async def drop_dependent(prepared: PreparedPackage, provider: SandboxProvider) -> PreparedPackage:
     """Drop the tests whose result differs if their file runs alone, since later runs execute only some files.
 
     Raises UsageError if no test remains, SandboxError.
     """
-    repository, before, results = ground.repository, ground.before, dict(ground.before.results)
-    for file in ground.suite.files:
-        alone = await run_suite(provider, [repository.layer], replace(ground.suite, files=(file,)))
+    repository, before, results = prepared.repository, prepared.before, dict(prepared.before.results)
+    for file in prepared.suite.files:
+        alone = await run_suite(provider, [repository.layer], replace(prepared.suite, files=(file,)))
         for test in [test for test in results if test.startswith(f"{file}::")]:
             if alone.status(test) != before.status(test):
                 del results[test]
     if not results:
         raise UsageError(f"no test of {repository.name} passes when its file runs alone: take another package")
-    return replace(ground, before=replace(before, results=results))
+    return replace(prepared, before=replace(before, results=results))
 
 
-def find_bugs(ground: Ground, families: Mapping[str, Mutator]) -> dict[str, list[Mutation]]:
+def find_bugs(prepared: PreparedPackage, families: Mapping[str, Mutator]) -> dict[str, list[Mutation]]:
     """Map each module to its possible mutations; skip files that are not Python in UTF-8."""
     found: dict[str, list[Mutation]] = {}
-    for path in ground.modules:
+    for path in prepared.modules:
         with suppress(UnicodeDecodeError, cst.ParserSyntaxError):
-            found[path] = find_mutations(ground.repository.tree[path].content.decode(), families)
+            found[path] = find_mutations(prepared.repository.tree[path].content.decode(), families)
     return found

@@ -24,7 +24,7 @@ Lines = Mapping[str, frozenset[int]]
 
 @dataclass(frozen=True)
 class Reach:
-    """Source lines of the functions that each test file calls."""
+    """Source lines that each test file may run: all lines of the functions that it calls."""
 
     called: Mapping[str, Lines | None]
     """Test file → source lines of the functions that it calls; None if unknown."""
@@ -58,7 +58,7 @@ async def find_reach(provider: SandboxProvider, layers: tuple[Path, ...], suite:
 
 
 async def find_called(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite, file: str) -> Lines | None:
-    """Return the source lines that a test file calls; None if it starts processes or does not finish. Raises SandboxError."""
+    """Return the lines of all functions that a test file calls; None if it starts processes or is killed. Raises SandboxError."""
     write = f'printf %s {quote(PLUGIN)} > "$HOME/turnsmith_reaching.py"'
     path = f'export PYTEST_PLUGINS=turnsmith_reaching PYTHONPATH="$PYTHONPATH:$HOME" TURNSMITH_REACHED={ANSWER}'
     async with started(provider, SandboxSpec(layers, suite.workdir, image=suite.image)) as sandbox:

@@ -13,11 +13,13 @@ from typing import Any
 
 TREE, ANSWER = f"{os.getcwd()}{os.sep}", os.path.abspath(os.environ["TURNSMITH_REACHED"])  # noqa: PTH100, PTH109
 STARTS = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
+"""Audit events of Python that report the start of a process."""
 called: dict[int, CodeType] = {}
 starts: list[str] = []
 
 
 def note_call(frame: FrameType, event: str, _: Any) -> None:
+    """Profile hook: record each function that a test file calls, to select the test files that can detect a bug."""
     if event == "call":
         called[id(frame.f_code)] = frame.f_code
 

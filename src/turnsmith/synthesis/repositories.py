@@ -1,8 +1,8 @@
-"""Layers of tasks with inserted bugs: one layer with the clean source tree, shared by all bugs, and one small layer per bug.
+"""Folders of tasks with inserted bugs, stacked as layers: a layer with the clean source tree, and a small layer per bug.
 
 The layer of a bug holds the changed files, and a `.git` whose one commit is the tree with the bug. Its files hide the clean
-files in the layer below. If a package has many bugs, a layer between the two holds the git objects that all bugs in the same
-files share.
+files in the layer below. If a package has many bugs, those that change the same files share one more layer. It holds the git
+objects that are equal for all of them.
 """
 
 import difflib
@@ -20,13 +20,13 @@ from turnsmith.synthesis.bugs import Bug
 
 @dataclass(frozen=True)
 class Repository:
-    """Source tree without bugs, on disk as a layer."""
+    """Source tree without bugs, stored as the lowest layer (folder of the working tree) of its tasks."""
 
     name: str
     """Name of the repository and prefix of its task ids, for example `toolz-1.0.0`."""
     tree: Tree
     folder: Path
-    """Folder of the task file, with the layers in its folder `layers/`."""
+    """Folder of the task file; its subfolder `layers/` holds the layers."""
 
     @property
     def layer(self) -> Path:
@@ -78,7 +78,7 @@ def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], know
 
 
 def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset[str]:
-    """Write the git objects of a tree that do not depend on the files `paths`. Return the objects' paths in `.git`."""
+    """Write those git objects of a tree that stay equal if the files `paths` change. Return the objects' paths in `.git`."""
     others = {path: TreeFile(b"", tree[path].mode) for path in paths}
     # Each file is emptied in the second tree, so the objects of these files and their folders are not common.
     common = make_history(tree).objects.keys() & make_history({**tree, **others}).objects.keys()
@@ -118,7 +118,7 @@ def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = 
 
 
 def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
-    """Remove the layers of bugs that became no task; `kept` are task ids."""
+    """Remove the layers of bugs that did not become tasks; `kept` are the ids of the tasks."""
     for layer in repository.layer.parent.glob(f"{repository.name}.*"):
         if layer.name not in kept and not layer.name.startswith(f"{repository.name}.objects."):
             shutil.rmtree(layer)

@@ -1,6 +1,6 @@
 """Validation of inserted bugs by tests, and conversion to tasks.
 
-A bug becomes a task if at least one passing test fails with the bug and at least one still passes.
+A bug becomes a task if, of the tests that pass without it, at least one fails with it and at least one still passes.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from support.engines import plain_digests
 from support.models.small_models import make_model
 from turnsmith.engines.base import SharedWeights
-from turnsmith.engines.vllm.handover import Packer, WeightsDiffer, compare_held
+from turnsmith.engines.vllm.handover import WeightsDiffer, WeightWriter, compare_layers
 from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import digest_bytes, digest_layers
 
 torch.set_num_threads(1)
@@ -67,10 +67,12 @@ def test_changed_number_or_foreign_row_changes_the_digest(seed, data):
 def test_a_hundred_corrupted_updates_are_detected(tmp_path):
     """Corrupt bits of the transferred file, or a number, row or matrix of the held weights."""
     old, new = (dict(make_model(seed=seed).named_parameters()) for seed in (0, 1))
-    parcel = Packer(save(tmp_path / "base"), torch.float32, tmp_path).pack(SharedWeights(1, make_model(seed=1)))
-    compare_held(digest_layers(new.items(), torch.float32), parcel)
+    weight_file = WeightWriter(save(tmp_path / "base"), torch.float32, tmp_path).write(
+        SharedWeights(1, make_model(seed=1))
+    )
+    compare_layers(digest_layers(new.items(), torch.float32), weight_file)
     rng = np.random.default_rng(0)
-    good = parcel.path.read_bytes()
+    good = weight_file.path.read_bytes()
     matrices = [name for name, tensor in new.items() if tensor.dim() > 1]
     noticed = 0
     for attempt in range(100):
@@ -79,7 +81,7 @@ def test_a_hundred_corrupted_updates_are_detected(tmp_path):
             at = int(rng.integers(len(bad)))
             bad[at] ^= 1 << int(rng.integers(8))
             (tmp_path / "bad.safetensors").write_bytes(bad)
-            noticed += not is_as_sent(tmp_path / "bad.safetensors", parcel, good)
+            noticed += not is_as_sent(tmp_path / "bad.safetensors", weight_file, good)
             continue
         name = str(rng.choice(matrices))
         held = {key: tensor.detach().clone() for key, tensor in new.items()}
@@ -91,18 +93,18 @@ def test_a_hundred_corrupted_updates_are_detected(tmp_path):
         else:
             held[name][row, int(rng.integers(held[name].shape[1]))] *= 1.001
         with pytest.raises(WeightsDiffer, match="policy version 1"):
-            compare_held(digest_layers(held.items(), torch.float32), parcel)
+            compare_layers(digest_layers(held.items(), torch.float32), weight_file)
         noticed += 1
     assert noticed == 100
 
 
-def is_as_sent(path, parcel, good):
+def is_as_sent(path, weight_file, good):
     """Return True if the transport accepts the file; a flipped header bit may be harmless."""
     try:
         weights = load_file(path)
     except SafetensorError:
         return False
-    return {name: digest_bytes(tensor) for name, tensor in weights.items()} == parcel.arriving
+    return {name: digest_bytes(tensor) for name, tensor in weights.items()} == weight_file.byte_digests
 
 
 def save(directory):

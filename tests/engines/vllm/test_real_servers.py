@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.engines.vllm.engine import open_vllm
-from turnsmith.engines.vllm.handover import hand_over
-from turnsmith.engines.vllm.settings import Wanted
+from turnsmith.engines.vllm.handover import send_weights
+from turnsmith.engines.vllm.settings import ServerRequirements
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import read_trajectories
@@ -66,7 +66,9 @@ def open_engine():
 
     def open_engine(directory: Path):
         config = make_model().config
-        wanted = Wanted(directory, config, "float32", max_context=256, num_episodes=8, kv_bytes=10**8, seed=0)
+        wanted = ServerRequirements(
+            directory, config, "float32", max_context=256, num_episodes=8, kv_bytes=10**8, seed=0
+        )
         opened.append(open_vllm(VllmConfig(python=PYTHON), wanted))
         return opened[-1]
 
@@ -122,7 +124,7 @@ def test_a_model_with_an_unsupported_head_width_is_refused(open_engine, tmp_path
     config = make_model().config
     config.num_attention_heads = config.num_key_value_heads = 16
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "narrow")
-    with pytest.raises(UsageError, match="no attention for heads of 8 numbers"):
+    with pytest.raises(UsageError, match="attention heads of width 8"):
         open_engine(tmp_path / "narrow")
 
 
@@ -150,11 +152,11 @@ async def test_corrupted_updates_are_always_detected(open_engine):
     engine, rng = open_engine(BASE), random.Random(0)
     client = engine._replicas[0]._client
     for _ in range(NUM_CORRUPTED):
-        parcel = engine._packer.pack(SavedWeights(1, BASE))
-        flip_a_bit(parcel.path, rng)
+        weight_file = engine._writer.write(SavedWeights(1, BASE))
+        flip_a_bit(weight_file.path, rng)
         with pytest.raises(EngineError, match="did not arrive as it was sent"):
-            await asyncio.to_thread(hand_over, client, parcel, check_held=True)
-        parcel.path.unlink()
+            await asyncio.to_thread(send_weights, client, weight_file, check_held=True)
+        weight_file.path.unlink()
     await engine.load_weights(SharedWeights(1, make_model()))
     assert {answer.policy_version for answer in await ask_all(engine)} == {1}
 

@@ -3,12 +3,14 @@
 import pytest
 
 from support.models.small_models import make_model
-from turnsmith.engines.vllm.settings import Wanted, find_problem
+from turnsmith.engines.vllm.settings import ServerRequirements, find_problem
 
 
 @pytest.fixture
 def wanted(tmp_path):
-    return Wanted(tmp_path, make_model().config, "float32", max_context=200, num_episodes=8, kv_bytes=10**8, seed=0)
+    return ServerRequirements(
+        tmp_path, make_model().config, "float32", max_context=200, num_episodes=8, kv_bytes=10**8, seed=0
+    )
 
 
 def told(wanted, **changes):

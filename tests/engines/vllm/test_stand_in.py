@@ -18,7 +18,7 @@ from support.models.small_models import VOCABULARY, make_model
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.engines.vllm.engine import open_vllm
-from turnsmith.engines.vllm.settings import Wanted
+from turnsmith.engines.vllm.settings import ServerRequirements
 from turnsmith.errors import EngineError, UsageError
 
 TESTS = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def open_engine(python, base):
 def want(base, **changes):
     config = make_model().config
     facts = {"dtype": "float32", "max_context": 200, "num_episodes": 8, "kv_bytes": 10**8, "seed": 0}
-    return Wanted(base, config, **facts | changes)
+    return ServerRequirements(base, config, **facts | changes)
 
 
 def ask(episode="a", num=8, stop=frozenset()):
@@ -147,7 +147,7 @@ async def test_unused_weights_are_detected(open_engine, faults):
 async def test_stale_prefix_cache_is_detected(open_engine, faults):
     engine = open_engine()
     faults.write_text("remember")
-    with pytest.raises(EngineError, match="kept its cache"):
+    with pytest.raises(EngineError, match="did not clear its KV cache"):
         await engine.load_weights(SharedWeights(1, make_model(seed=1)))
 
 
@@ -301,7 +301,7 @@ def test_servers_with_wrong_settings_are_refused(base, python):
 
 def test_a_model_with_an_unsupported_head_width_is_refused(base, python, faults):
     faults.write_text("narrow")
-    with pytest.raises(UsageError, match=r"no attention for heads of 8 numbers, which .*base has"):
+    with pytest.raises(UsageError, match=r"attention heads of width 8, which .*base has"):
         open_vllm(VllmConfig(python=python), want(base))
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from support.models.small_models import make_model
 from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.vllm import inside
-from turnsmith.engines.vllm.handover import Packer
+from turnsmith.engines.vllm.handover import WeightWriter
 
 STAND_IN = Path(__file__).parents[2] / "support/vllm_stand_in"
 NORM, UP = "model.norm.weight", "model.layers.{}.mlp.up_proj.weight"
@@ -63,9 +63,9 @@ def receive(transport, served):
 
 
 @pytest.fixture
-def parcel(tmp_path):
+def weight_file(tmp_path):
     make_model(seed=0).save_pretrained(tmp_path / "base")
-    return Packer(tmp_path / "base", torch.float32, tmp_path).pack(SharedWeights(1, make_model(seed=1)))
+    return WeightWriter(tmp_path / "base", torch.float32, tmp_path).write(SharedWeights(1, make_model(seed=1)))
 
 
 def assert_same_weights(model, other):
@@ -73,8 +73,8 @@ def assert_same_weights(model, other):
         assert torch.equal(model.state_dict()[name], tensor), name
 
 
-def test_intact_weights_are_loaded(receive, served, parcel):
-    receive(path=str(parcel.path), digests=parcel.arriving)
+def test_intact_weights_are_loaded(receive, served, weight_file):
+    receive(path=str(weight_file.path), digests=weight_file.byte_digests)
     assert_same_weights(served.model, make_model(seed=1))
 
 
@@ -96,11 +96,11 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_damaged_weights_are_refused_entirely(receive, served, parcel, tmp_path, name):
+def test_damaged_weights_are_refused_entirely(receive, served, weight_file, tmp_path, name):
     spoil, told = SPOILED[name]
-    weights = load_file(parcel.path)
+    weights = load_file(weight_file.path)
     spoil(weights)
     save_file(weights, tmp_path / "spoiled.safetensors")
     with pytest.raises(ValueError, match=told):
-        receive(path=str(tmp_path / "spoiled.safetensors"), digests=parcel.arriving)
+        receive(path=str(tmp_path / "spoiled.safetensors"), digests=weight_file.byte_digests)
     assert_same_weights(served.model, make_model(seed=0))

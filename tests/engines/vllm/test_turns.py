@@ -73,9 +73,9 @@ def cut(answer, count):
 FAULTS = {
     "no log-probs": (lambda a, c: c.update(logprobs=None), "not have the form of"),
     "two choices": (lambda a, c: a["choices"].append(c), "not have the form of"),
-    "another history": (lambda a, c: a.update(prompt_token_ids=[3, 1]), "history of 2 tokens"),
-    "other tokens scored": (lambda a, c: c["logprobs"]["content"][1].update(token_id=8), "others"),
-    "a log-prob too few": (lambda a, c: c["logprobs"]["content"].pop(), "others"),
+    "another history": (lambda a, c: a.update(prompt_token_ids=[3, 1]), "prompt of 2 tokens"),
+    "other tokens scored": (lambda a, c: c["logprobs"]["content"][1].update(token_id=8), "other tokens"),
+    "a log-prob too few": (lambda a, c: c["logprobs"]["content"].pop(), "other tokens"),
     "outside of the vocabulary": (
         lambda a, c: (c["token_ids"].__setitem__(0, 10), c["logprobs"]["content"][0].update(token_id=10)),
         "vocabulary of 10",
@@ -84,11 +84,11 @@ FAULTS = {
     "missing, as vLLM has it": (lambda a, c: c["logprobs"]["content"][0].update(logprob=-9999.0), "a log-prob is"),
     "nothing": (lambda a, c: c["logprobs"]["content"][0].update(logprob=None), "a log-prob is None"),
     "above zero": (lambda a, c: c["logprobs"]["content"][0].update(logprob=0.1), "above 0"),
-    "too long": (lambda a, c: None, "3 tokens of 1 to 2"),
+    "too long": (lambda a, c: None, "3 tokens, not 1 to 2"),
     "empty": (lambda a, c: cut(a, 0), "0 tokens"),
-    "ended early": (lambda a, c: (cut(a, 2), c.update(finish_reason="length")), "ended by length, after 2 of 8"),
-    "cut off": (lambda a, c: (cut(a, 2), c.update(finish_reason="abort")), "ended by abort"),
-    "stop by another name": (lambda a, c: c.update(finish_reason="length"), "ended by length"),
+    "ended early": (lambda a, c: (cut(a, 2), c.update(finish_reason="length")), "finish reason is length after 2 of 8"),
+    "cut off": (lambda a, c: (cut(a, 2), c.update(finish_reason="abort")), "finish reason is abort"),
+    "stop by another name": (lambda a, c: c.update(finish_reason="length"), "finish reason is length"),
     "weights of before": (lambda a, c: c["weight_versions"][0].update(version="6"), "not by version 7"),
     "weights that changed": (
         lambda a, c: c.update(
@@ -113,5 +113,5 @@ def test_turn_that_continues_after_a_stop_token_is_refused():
     answer = deepcopy(ANSWER)
     answer["choices"][0]["token_ids"] = [2, 9, 2]
     answer["choices"][0]["logprobs"]["content"][0]["token_id"] = 2
-    with pytest.raises(EngineError, match="goes on after a stop token"):
+    with pytest.raises(EngineError, match="continues after a stop token"):
         read(answer)

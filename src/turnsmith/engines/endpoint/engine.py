@@ -34,7 +34,7 @@ FIRST_WAIT_S = 1.0
 MAX_WAIT_S = 60.0
 """Maximum seconds between two tries of a request, even if the server asks for more."""
 MIN_SECRET = 12
-"""Minimum length of an API key to remove from servers' texts; shorter keys, such as `EMPTY`, may be ordinary words."""
+"""Minimum length of API keys that are removed from texts of a server; shorter keys, such as `EMPTY`, may be ordinary words."""
 
 
 class EndpointEngine:
@@ -58,7 +58,7 @@ class EndpointEngine:
         self._is_idle.set()
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """Sample one turn. Raises EngineError, ContextFull, OutOfBudget, and UsageError if every request would fail."""
+        """Sample one turn. Raises ContextFull, OutOfBudget, EngineError, or UsageError if later requests would fail too."""
         try:
             return await self.chat_with_retries(request)
         except Refusal as refusal:

@@ -17,7 +17,7 @@ _SHOWN = 5
 
 
 async def check_endpoint(engine: EndpointEngine, max_context: int, max_new_tokens: int) -> list[str]:
-    """Check that the server lists the model and answers one short request; return remarks for the log.
+    """Check that the server lists the model and answers one short request; return warnings for the log.
 
     Raises UsageError, EngineError.
     """
@@ -62,13 +62,13 @@ async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]
         refuse_key(engine, refusal.status, str(refusal))
         said = engine.hide(str(refusal))
         if refusal.status == 404:
-            others = f"it has {', '.join(names[:_SHOWN])}" if names else "does the address want a /v1 at its end?"
+            others = f"it has {', '.join(names[:_SHOWN])}" if names else "or end the address in /v1"
             raise UsageError(
                 f"{config.address} knows no model {config.model} ({said}): give another engine.openai.model; {others}"
             ) from None
         raise UsageError(
-            f"{config.address} refuses a short test request ({said}): engine.openai.leave_out names parameters that are "
-            "not to be sent, extra_body gives others, and max_tokens_key renames the limit of a turn"
+            f"{config.address} refuses a short test request ({said}): omit a parameter by engine.openai.leave_out, add one by "
+            "extra_body, or rename the parameter for the maximum tokens of a turn by max_tokens_key"
         ) from None
 
 
@@ -79,5 +79,5 @@ def refuse_key(engine: EndpointEngine, status: int, said: str) -> None:
         key = f"the key in the environment variable {name}" if name else "a request without a key"
         raise UsageError(
             f"{engine.config.address} does not take {key} (HTTP {status}{engine.hide(f': {said}') if said else ''}): "
-            "name the variable that holds a valid one in engine.openai.key_variable"
+            "set engine.openai.key_variable to the environment variable that holds a valid key"
         )

@@ -15,7 +15,7 @@ NAME = "turnsmith"
 
 
 class Layout(Protocol):
-    """Layout of a row of sequences packed end to end: positions of their tokens, and attention within each."""
+    """Layout of sequences packed end to end: gives their tokens' positions, computes the attention within each sequence."""
 
     position_ids: Tensor
     """Position of each token in its own sequence, `[tokens]`."""
@@ -25,7 +25,7 @@ class Layout(Protocol):
 
 
 class Boundaries:
-    """Offsets of packed sequences in a row, in the format of variable-length attention kernels."""
+    """Offsets of sequences packed end to end, in the format of variable-length attention kernels."""
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.offsets = torch.tensor([0, *lengths], device=device).cumsum(0).int()

@@ -15,7 +15,7 @@ from transformers import PretrainedConfig
 from turnsmith.errors import UsageError
 
 BLOCK_TOKENS = 64
-"""Tokens per cache block. Smaller blocks need more calls per token; larger blocks waste more memory per sequence."""
+"""Tokens per cache block. Attention needs more calls with smaller blocks, and wastes more memory with larger ones."""
 
 GIB = 2**30
 
@@ -61,7 +61,7 @@ class BlockPool:
 
 
 class Span(NamedTuple):
-    """New tokens of one sequence in a forward pass: `length` tokens from position `start`; cache blocks of the sequence."""
+    """New tokens of one sequence in a forward pass: `length` tokens from position `start`. `blocks` hold the whole sequence."""
 
     blocks: list[int]
     start: int
@@ -78,7 +78,7 @@ class Span(NamedTuple):
 
     @property
     def fills(self) -> list[int]:
-        """Number of tokens in each block that the span's last token attends to."""
+        """Number of tokens that the span's last token attends to, for each block in `seen`."""
         full, rest = divmod(self.end, BLOCK_TOKENS)
         return [BLOCK_TOKENS] * full + [rest] * (rest > 0)
 
@@ -92,7 +92,7 @@ class BlockStore:
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def write(self, layer: int, places: tuple[Tensor, Tensor], key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Write keys and values `[heads, tokens, head_dim]` at (block, offset); return all keys and values of the layer."""
+        """Write keys and values `[heads, tokens, head_dim]` at `places` (block, offset); return all of the layer's cache."""
         if layer not in self._layers:
             self._layers[layer] = self._room(value), self._room(value)
         blocks, offsets = places

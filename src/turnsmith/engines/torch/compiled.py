@@ -51,7 +51,7 @@ class CompiledDecoding:
         self._lengths = np.array([span.end for span in spans])
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Attend with queries `[heads, tokens, head_dim]` over cached blocks, to `[tokens, heads, head_dim]`."""
+        """Compute attention of queries `[heads, tokens, head_dim]` to cached blocks; return `[tokens, heads, head_dim]`."""
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
         scaled = (query * scale).transpose(0, 1).contiguous()
         output = torch.zeros_like(scaled)
@@ -123,7 +123,7 @@ def exponentiate(scores: np.ndarray, powers: np.ndarray, highest: float) -> np.f
 
 @numba.njit(fastmath=REORDERED)
 def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np.ndarray) -> None:
-    """Add a block's values to `sums`, times the attention weights. Prefetch the next block's values."""
+    """Multiply a block's values by the attention weights and add them to `sums`. Prefetch the next block's values."""
     whole = len(weights) // 4 * 4
     for token in range(0, whole, 4):
         for index in range(0, 4 * len(sums), LINE):

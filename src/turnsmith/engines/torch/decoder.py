@@ -1,8 +1,8 @@
 """Functions that run the model for the engine: token ids and attention layout in, final hidden states out.
 
 A fast path runs Llama-family models on their weights directly, with few calls, since a decode step on a CPU is mostly call
-overhead. Its last layer computes only the selected tokens. Other models run by their own forward, as in training; tests
-compare the fast path with it.
+overhead. Its last layer computes only the last token of each sequence. Other models run by their own `forward`, as in
+training; tests compare the fast path with `forward`.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from turnsmith.engines.torch.attention import hidden_states
 from turnsmith.engines.torch.paged_attention import BlockLayout
 
 Decoder = Callable[[Tensor, BlockLayout], Tensor]
-"""Function from token ids `[tokens]` and a layout to hidden states of the layout's selected tokens, `[selected, hidden_size]`."""
+"""Function of token ids `[tokens]` and a layout; returns hidden states of the selected tokens, `[selected, hidden_size]`."""
 
 Rotation = tuple[Tensor, Tensor]
 """Rotary embedding of packed tokens: cosine, and sine with its first half negated, each `[tokens, 1, head_dim]`."""
@@ -26,11 +26,11 @@ Rotation = tuple[Tensor, Tensor]
 ALL_TOKENS = slice(None)
 
 LLAMA_FAMILY = ("llama", "mistral", "qwen2")
-"""Model types that the fast path supports: only RMSNorm, rotary embedding, grouped-query attention and a gated MLP."""
+"""Model types that `decode_llama` supports: only RMSNorm, rotary embedding, grouped-query attention and a gated MLP."""
 
 
 def make_decoder(model: PreTrainedModel) -> Decoder:
-    """Return the function that runs a model for the engine: the fast path if possible, else the model's own forward."""
+    """Return the function that runs a model for the engine: `decode_llama` if it supports the model, else the model's forward."""
     is_short = model.config.model_type in LLAMA_FAMILY and model.config.hidden_act == "silu"
     return partial(decode_llama if is_short else decode_by_forward, model.get_decoder())
 

@@ -1,7 +1,7 @@
 """Attention of decode steps over cached blocks, without copying keys.
 
-Neighbouring blocks are multiplied at once with the queries of all sequences that read them, so siblings read the blocks of a
-shared prompt once. A softmax over all blocks of a query combines the partial results.
+Neighbouring blocks are multiplied at once with the queries of all sequences that read them. So the blocks of a prompt that
+several episodes share are read once. A softmax over all blocks of a query combines the partial results.
 """
 
 from itertools import pairwise
@@ -14,7 +14,7 @@ from torch import Tensor
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Longest gap between two cache blocks of a query, in blocks, across which one product is faster than two separate ones."""
+"""Maximum number of unused blocks between two used ones that one product covers; two separate products would be slower."""
 
 
 class Extent(NamedTuple):
@@ -35,7 +35,7 @@ class Pairs(NamedTuple):
     blocks: np.ndarray
     queries: np.ndarray
     num_seen: np.ndarray
-    """Number of tokens in each pair's block that the query attends to; 0 if the block only fills a gap between others."""
+    """Number of tokens in each pair's block that the query attends to; 0 if the block only fills a gap (`find_gaps`)."""
 
 
 class Decoding:
@@ -50,7 +50,7 @@ class Decoding:
         self._mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))[:, None, None]
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Attend with queries `[heads, tokens, head_dim]` over cached blocks, to `[tokens, heads, head_dim]`."""
+        """Compute attention of queries `[heads, tokens, head_dim]` to cached blocks; return `[tokens, heads, head_dim]`."""
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
         grouped = (query.float() * scale).transpose(0, 1).unflatten(1, (keys.shape[1], -1))
         scores = self._by_extent(grouped[self._queries], keys.mT).add_(self._mask)
@@ -59,7 +59,7 @@ class Decoding:
         return (self._sum(self._by_extent(weights, values)) / totals).flatten(1, 2).to(values.dtype)
 
     def _by_extent(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Multiply a row of each (query, block) pair, `[pairs, key_heads, queries per key head, n]`, with the pair's block."""
+        """Multiply row i of `rows`, `[pairs, key_heads, queries per key head, n]`, by the block of pair i in `blocks`."""
         parts = zip(rows.split([extent.num_pairs for extent in self._extents]), self._extents, strict=True)
         return torch.cat([multiply(part, blocks[each.first : each.last], each.num_readers) for part, each in parts])
 
@@ -84,7 +84,7 @@ def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
 
 
 def pair_up(spans: list[Span]) -> Pairs:
-    """Pair the query of each span with the cache blocks that it attends to, and with blocks in short gaps between them."""
+    """Pair the query of each span with each cache block that it attends to. Add masked pairs for blocks in short gaps."""
     blocks = np.array([block for span in spans for block in span.seen])
     num_seen = np.array([count for span in spans for count in span.fills])
     queries = np.repeat(np.arange(len(spans)), [len(span.seen) for span in spans])
@@ -96,7 +96,7 @@ def pair_up(spans: list[Span]) -> Pairs:
 
 
 def find_gaps(blocks: np.ndarray) -> np.ndarray:
-    """Return the cache blocks that fill short gaps between two blocks which one query each reads."""
+    """Return the unused blocks in gaps of at most MAX_GAP blocks between two used blocks that have one reader each."""
     used, readers = np.unique(blocks, return_counts=True)
     widths = np.diff(used) - 1
     is_single = readers == 1

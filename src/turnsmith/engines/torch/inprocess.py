@@ -1,9 +1,9 @@
 """Engine that samples in this process, with the trainer's own model, many episodes in one batch.
 
 Each episode keeps its attention keys and values between turns, and episodes share those of common prefixes, so only new
-tokens are computed. Turns join and leave at any step. One forward pass computes the next token of each running turn and the
-prompts of joining turns. Steps run in the event loop's thread; a second thread was measured to be slower, because it competes
-with sandbox code for the interpreter lock. Only evaluations may filter the sampling distribution.
+tokens are computed. Turns join and leave the batch at any step. A step is a forward pass: it computes the next token of each
+running turn and the prompts of joining turns. Steps run in the event loop's thread, because a second thread was slower: it
+competes with sandbox code for the interpreter lock. Only evaluations may filter the sampling distribution.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ class InProcessEngine:
         dtype: torch.dtype = torch.float32,
         num_spared_cores: int = 1,
     ) -> None:
-        """Allocate `num_blocks` blocks of keys and values, at least for one episode of `max_context` tokens.
+        """Allocate `num_blocks` cache blocks for keys and values, enough for one episode of `max_context` tokens or more.
 
-        If more episodes run than fit, they take turns and recompute evicted keys. The layers compute in `dtype`.
-        `num_spared_cores` of torch's threads stay idle during steps, for sandboxes and grading. Raises UsageError if
-        the model has fewer positions than the context.
+        If the cache cannot hold all running episodes, some wait, and evicted keys are recomputed. Matrix products use
+        `dtype`. `num_spared_cores` of torch's threads stay idle during steps, for sandboxes and grading. Raises UsageError
+        if the model has fewer positions than `max_context`.
         """
         check_context(model.config, max_context)
         if num_blocks < blocks_for(max_context):
@@ -151,9 +151,9 @@ class InProcessEngine:
         admission = self._sequences.admit(request.episode_id, history[:-1], len(history) + limit)
         if not admission:
             return None
-        sequence, copied = admission
-        if copied:
-            self._store.copy(*copied)
+        sequence, block_to_copy = admission
+        if block_to_copy:
+            self._store.copy(*block_to_copy)
         self.reused_tokens += sequence.length
         pending, uniforms = history[sequence.length :].tolist(), draw_uniforms(request.seed, limit)
         return Row(request, answer, sequence, sequence.length, pending, uniforms)
@@ -193,13 +193,13 @@ class InProcessEngine:
         """Sample the next token of each row from its hidden state; the token becomes pending."""
         logits = self._model.get_output_embeddings()(hidden.float())
         uniforms = torch.tensor([row.next_uniform for row in rows], dtype=torch.float64)
-        token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._decode_as_asked(logits, rows))
+        token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._shape_if_asked(logits, rows))
         if not logprobs.isfinite().all():
             raise ArithmeticError("the model's log-probs are not finite")
         for row, *sampled in zip(rows, token_ids.tolist(), logprobs.tolist(), strict=True):
             row.take(*sampled)
 
-    def _decode_as_asked(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
+    def _shape_if_asked(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
         """Return the logits from which to draw tokens: the policy's, or those shaped by an evaluation's sampling parameters."""
         if all(row.request.params.is_policy for row in rows):
             return logits
@@ -229,7 +229,7 @@ class InProcessEngine:
 
 @contextmanager
 def sparing(num_cores: int) -> Iterator[None]:
-    """Leave `num_cores` of torch's threads unused inside the block, since threads without a free core slow down the others."""
+    """Reduce torch's threads by `num_cores` in a `with` block, since threads without a free core slow down the others."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(max(1, num_threads - num_cores))
     try:

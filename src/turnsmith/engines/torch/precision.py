@@ -14,7 +14,7 @@ def computing_in(dtype: torch.dtype, device: torch.device) -> AbstractContextMan
 
 
 def without_gradients(dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Disable gradients: inference mode for float32, `no_grad` for other formats (inference mode would not cache their casts)."""
+    """Disable gradients: inference mode for float32, else `no_grad`, since autocast caches no casts in inference mode."""
     return torch.inference_mode() if dtype == torch.float32 else torch.no_grad()
 
 

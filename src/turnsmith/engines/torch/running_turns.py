@@ -13,7 +13,7 @@ from turnsmith.types import Completion
 
 @dataclass(eq=False)
 class Row:
-    """Turn that the engine is sampling, one row of the batch."""
+    """Turn that the engine is sampling: one row of the batch."""
 
     request: GenerateRequest
     answer: "asyncio.Future[Completion]"

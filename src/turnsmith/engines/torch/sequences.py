@@ -32,13 +32,13 @@ class CachedSequence:
         return common_prefix(self.tokens[: self.length], history)
 
     def hold(self, start: int, token_ids: list[int]) -> None:
-        """Record that the keys of `token_ids` are cached from position `start` on, and no later keys."""
+        """Record that the cache holds the keys of `token_ids` from position `start` on; forget later tokens."""
         self.length = start + len(token_ids)
         self.tokens[start : self.length] = token_ids
 
 
 Admission = tuple[CachedSequence, tuple[int, int] | None]
-"""Sequence that may run; block to copy first, as (source, target), if it diverges from another sequence within a block."""
+"""Sequence of a started turn, and the block numbers (source, target) to copy before its first step, or None."""
 
 
 class SequenceTable:
@@ -93,7 +93,6 @@ class SequenceTable:
         return count <= self._pool.num_free + freed
 
     def _make_room(self, count: int) -> None:
-        """Evict idle sequences until `count` blocks are free."""
         idle = [each for each in self._sequences if not each.is_busy]
         for sequence in sorted(idle, key=lambda each: (each.episode_id is not None, each.used_at)):
             if count <= self._pool.num_free:

@@ -10,10 +10,10 @@ import torch
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, check_request
 from turnsmith.engines.vllm.client import Client
-from turnsmith.engines.vllm.handover import Packer, Parcel
+from turnsmith.engines.vllm.handover import WeightFile, WeightWriter
 from turnsmith.engines.vllm.replica import Replica
 from turnsmith.engines.vllm.server import Server, check_interpreter
-from turnsmith.engines.vllm.settings import Wanted, list_arguments
+from turnsmith.engines.vllm.settings import ServerRequirements, list_arguments
 from turnsmith.errors import EngineError
 from turnsmith.runs.temporary import find_place, temporary_folder
 from turnsmith.types import Completion
@@ -26,16 +26,16 @@ class VllmEngine:
     """Engine of several vLLM replicas. All turns of an episode go to one replica, which caches the episode's keys and values."""
 
     def __init__(
-        self, replicas: list[Replica], packer: Packer, parcel: Parcel, *, max_context: int, held: ExitStack
+        self, replicas: list[Replica], writer: WeightWriter, weights: WeightFile, *, max_context: int, held: ExitStack
     ) -> None:
-        """Take replicas that have loaded the weights of `parcel`; closing `held` ends the replicas."""
-        self.policy_version = parcel.policy_version
+        """Use replicas that have loaded `weights`. Closing the stack `held` ends their servers."""
+        self.policy_version = weights.policy_version
         self._replicas = replicas
-        self._packer = packer
-        self._parcel = parcel
+        self._writer = writer
+        self._weight_file = weights
         self._max_context = max_context
         self._held = held
-        self._places: dict[str, int] = {}
+        self._replica_numbers: dict[str, int] = {}
         self._num_sampling = 0
         self._is_closed = False
 
@@ -45,7 +45,7 @@ class VllmEngine:
         if self._is_closed:
             raise EngineError("the engine is closed")
         limit = min(request.max_new_tokens, self._max_context - len(request.token_ids))
-        replica = self._replicas[self._place(request.episode_id)]
+        replica = self._replicas[self._choose_replica(request.episode_id)]
         self._num_sampling += 1
         try:
             return await replica.sample(request, limit, self.policy_version)
@@ -54,19 +54,19 @@ class VllmEngine:
 
     def release(self, episode_id: str) -> None:
         """Forget the replica of a finished episode; the server evicts the episode's cache later."""
-        self._places.pop(episode_id, None)
+        self._replica_numbers.pop(episode_id, None)
 
     async def load_weights(self, source: WeightSource) -> None:
-        """Load new weights into all replicas. Raises EngineError during a turn or if the transfer fails; UsageError."""
+        """Load new weights into all replicas. Raises EngineError during a turn or if it fails, UsageError if they do not fit."""
         if self._num_sampling:
             raise EngineError(
                 "the weights changed while turns were being sampled: wait for all turns before a training step"
             )
-        parcel = await asyncio.to_thread(self._packer.pack, source)
-        await asyncio.gather(*(replica.take(parcel) for replica in self._replicas))
+        weight_file = await asyncio.to_thread(self._writer.write, source)
+        await asyncio.gather(*(replica.take(weight_file) for replica in self._replicas))
         # Only now, since a replica restarted meanwhile takes the weights given last.
-        self._parcel.path.unlink(missing_ok=True)
-        self._parcel = parcel
+        self._weight_file.path.unlink(missing_ok=True)
+        self._weight_file = weight_file
         self.policy_version = source.policy_version
 
     def close(self) -> None:
@@ -74,15 +74,15 @@ class VllmEngine:
         self._is_closed = True
         self._held.close()
 
-    def _place(self, episode_id: str) -> int:
+    def _choose_replica(self, episode_id: str) -> int:
         """Return the number of an episode's replica; a new episode gets the replica with the fewest episodes."""
-        if episode_id not in self._places:
-            taken = list(self._places.values())
-            self._places[episode_id] = min(range(len(self._replicas)), key=taken.count)
-        return self._places[episode_id]
+        if episode_id not in self._replica_numbers:
+            taken = list(self._replica_numbers.values())
+            self._replica_numbers[episode_id] = min(range(len(self._replicas)), key=taken.count)
+        return self._replica_numbers[episode_id]
 
 
-def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> VllmEngine:
+def open_vllm(config: VllmConfig, required: ServerRequirements, logs: Path | None = None) -> VllmEngine:
     """Start vLLM servers, load the base model's weights and wait until all servers are ready. Raises UsageError.
 
     Server logs go to the folder `logs`. If it is None, logs go to the temporary folder and are removed on close, unless a
@@ -91,22 +91,22 @@ def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> V
     if config.python:
         check_interpreter(config.python)
     with ExitStack() as held:
-        parcels = held.enter_context(temporary_folder("turnsmith-weights", MEMORY if MEMORY.is_dir() else None))
-        packer = Packer(wanted.directory, getattr(torch, wanted.dtype), parcels)
-        parcel = packer.pack(SavedWeights(0, wanted.directory))
-        replicas = make_replicas(config, wanted, parcel, held, logs)
+        folder = held.enter_context(temporary_folder("turnsmith-weights", MEMORY if MEMORY.is_dir() else None))
+        writer = WeightWriter(required.directory, getattr(torch, required.dtype), folder)
+        weight_file = writer.write(SavedWeights(0, required.directory))
+        replicas = make_replicas(config, required, weight_file, held, logs)
         for replica in replicas:
             replica.wait()
-        return VllmEngine(replicas, packer, parcel, max_context=wanted.max_context, held=held.pop_all())
+        return VllmEngine(replicas, writer, weight_file, max_context=required.max_context, held=held.pop_all())
 
 
 def make_replicas(
-    config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack, logs: Path | None
+    config: VllmConfig, required: ServerRequirements, weight_file: WeightFile, held: ExitStack, logs: Path | None
 ) -> list[Replica]:
-    """Start all servers at the same time; closing `held` ends them. Or connect to the server at `config.address`."""
+    """Start all servers at the same time, or connect to `config.address` if set. Closing `held` ends started servers."""
     if config.address:
         client = Client(config.address)
-        return [Replica(None, client, wanted, parcel, check_held=config.check_held)]
+        return [Replica(None, client, required, weight_file, check_held=config.check_held)]
     sockets = held.enter_context(temporary_folder("vllm"))
     if logs:
         logs.mkdir(parents=True, exist_ok=True)
@@ -114,16 +114,16 @@ def make_replicas(
     for number in range(config.replicas):
         socket = sockets / f"{number}.socket"
         log = logs / f"vllm-{number}.log" if logs else find_place() / f"{sockets.name}-{number}.log"
-        arguments = list_arguments(wanted, socket, eager=config.eager, more=config.arguments)
+        arguments = list_arguments(required, socket, eager=config.eager, more=config.arguments)
         client = Client(f"http://replica-{number}", str(socket))
         begin = partial(start, str(config.python), arguments, socket, log)
-        replicas.append(Replica(begin, client, wanted, parcel, check_held=config.check_held))
+        replicas.append(Replica(begin, client, required, weight_file, check_held=config.check_held))
         held.callback(end, replicas[-1], None if logs else log)
     return replicas
 
 
 def end(replica: Replica, log: Path | None) -> None:
-    """End a replica's server, and remove its temporary log unless a server died."""
+    """End a replica's server. Delete its log at `log`, unless the server died before."""
     has_died = replica.has_died
     replica.close()
     if log and not has_died:

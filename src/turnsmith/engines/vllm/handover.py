@@ -1,8 +1,8 @@
 """Transfer of weights to a vLLM server by a file in memory, with digests compared on both sides.
 
-Equal `digest_bytes` prove that the server read the bytes that this process wrote. Equal `digest_layers` prove that the
-server's layers compute with the rows of these weights. With several workers per server, only `digest_bytes` is compared,
-since each worker holds a part of every matrix.
+Equal results of `digest_bytes` prove that the server read the bytes that this process wrote. Equal results of `digest_layers`
+prove that the server's layers consist of the same matrix rows as the sent weights. With several workers per server, only
+`digest_bytes` is compared, since each worker holds a part of every matrix.
 """
 
 import json
@@ -30,43 +30,45 @@ class WeightsDiffer(EngineError):
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """File with the weights of one policy version, and the digests of the weights."""
+class WeightFile:
+    """File with the weights of one policy version, and digests of these weights."""
 
     path: Path
     policy_version: int
-    arriving: dict[str, str]
+    byte_digests: dict[str, str]
     """Name of each weight → hash of its bytes (`digest_bytes`)."""
-    held: dict[str, int]
+    layer_digests: dict[str, int]
     """Layer number → sum of the row hashes of the layer's weights (`digest_layers`)."""
 
 
-class Packer:
-    """Writer of weight files (parcels) for the servers, in the servers' number format."""
+class WeightWriter:
+    """Writer of weight files for the servers, in the servers' number format."""
 
     def __init__(self, directory: Path, dtype: torch.dtype, folder: Path) -> None:
-        """Prepare to write weight files to `folder`. `directory` holds the base model."""
+        """Prepare to write weight files to `folder`. `directory` is the base model, whose weight shapes must be kept."""
         self._directory = directory
         self._dtype = dtype
         self._folder = folder
-        self._num_packed = 0
+        self._num_written = 0
 
-    def pack(self, source: WeightSource) -> Parcel:
+    def write(self, source: WeightSource) -> WeightFile:
         """Write weights to a file. Raises UsageError if they do not match the base model, EngineError if the write fails."""
         weights = self._read(source)
         shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
         if shapes != self._shapes:
             odd = sorted(shapes.items() ^ self._shapes.items())[0][0]
-            raise UsageError(f"the policy's weights do not fit the model at {self._directory}: {odd} differs")
+            raise UsageError(
+                f"the policy's weights do not fit the model at {self._directory}: the shape of {odd} differs"
+            )
         wire = {name: tensor.detach().to("cpu", self._dtype).contiguous() for name, tensor in weights.items()}
-        self._num_packed += 1
-        path = self._folder / f"{self._num_packed}.safetensors"
-        arriving = {name: digest_bytes(tensor) for name, tensor in wire.items()}
+        self._num_written += 1
+        path = self._folder / f"{self._num_written}.safetensors"
+        byte_digests = {name: digest_bytes(tensor) for name, tensor in wire.items()}
         try:
             save_file(wire, path)
         except (OSError, SafetensorError) as error:
             raise EngineError(f"the weights could not be written to {path}: {error}") from error
-        return Parcel(path, source.policy_version, arriving, digest_layers(wire.items(), self._dtype))
+        return WeightFile(path, source.policy_version, byte_digests, digest_layers(wire.items(), self._dtype))
 
     @cached_property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -74,7 +76,7 @@ class Packer:
         return {name: tuple(tensor.shape) for name, tensor in base.items()}
 
     def _read(self, source: WeightSource) -> dict[str, Tensor]:
-        """Map the names of all weights, as in model files, to their tensors; a shared weight occurs once."""
+        """Map the names of all weights, as in model files, to tensors. A weight shared by two layers has one name."""
         if isinstance(source, SavedWeights):
             return read_directory(source.directory)
         return dict(source.model.named_parameters())
@@ -104,30 +106,30 @@ def list_files(directory: Path) -> list[Path]:
     )
 
 
-def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
-    """Load the weights of a parcel into an idle server. Raises WeightsDiffer, ServerGone, ServerRefused.
+def send_weights(client: Client, weight_file: WeightFile, *, check_held: bool) -> None:
+    """Load the weights in a file into an idle server. Raises WeightsDiffer, ServerGone, ServerRefused.
 
     The server gets the new policy version only after the comparison of digests, so every turn is sampled from verified
     weights.
     """
     client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
     client.call("POST", "/start_weight_update")
-    update = {"path": str(parcel.path), "digests": parcel.arriving}
+    update = {"path": str(weight_file.path), "digests": weight_file.byte_digests}
     client.call("POST", "/update_weights", {"update_info": update})
     client.call("POST", "/finish_weight_update", {})
     if not client.call("POST", "/reset_prefix_cache")["success"]:
-        raise EngineError("vLLM kept its cache of the earlier weights")
+        raise EngineError("vLLM did not clear its KV cache, which was computed with the earlier weights")
     if check_held:
         for held in client.ask_workers("turnsmith_held"):
-            compare_held(held, parcel)
-    client.call("POST", "/update_weight_version", {"new_version": str(parcel.policy_version)})
+            compare_layers(held, weight_file)
+    client.call("POST", "/update_weight_version", {"new_version": str(weight_file.policy_version)})
 
 
-def compare_held(held: dict[str, Any], parcel: Parcel) -> None:
+def compare_layers(held: dict[str, Any], weight_file: WeightFile) -> None:
     """Raise WeightsDiffer unless a worker's layer digests `held` equal those of the weights that were sent."""
-    for layer in sorted(held.keys() | parcel.held.keys()):
-        if held.get(layer) != parcel.held.get(layer):
+    for layer in sorted(held.keys() | weight_file.layer_digests.keys()):
+        if held.get(layer) != weight_file.layer_digests.get(layer):
             place = f"layer {layer}" if layer else "the embeddings, the head or the last norm"
             raise WeightsDiffer(
-                f"vLLM does not hold the weights of policy version {parcel.policy_version}: {place} differs"
+                f"vLLM does not hold the weights of policy version {weight_file.policy_version}: {place} differs"
             )

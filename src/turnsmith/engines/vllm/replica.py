@@ -6,9 +6,9 @@ from typing import Any
 
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.vllm.client import Client, ServerGone, ServerRefused
-from turnsmith.engines.vllm.handover import Parcel, WeightsDiffer, hand_over
+from turnsmith.engines.vllm.handover import WeightFile, WeightsDiffer, send_weights
 from turnsmith.engines.vllm.server import Server
-from turnsmith.engines.vllm.settings import Wanted, check_settings
+from turnsmith.engines.vllm.settings import ServerRequirements, check_settings
 from turnsmith.engines.vllm.turns import ROUTE, read_turn, write_turn
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
@@ -28,14 +28,14 @@ class Replica:
         self,
         start: Callable[[], Server] | None,
         client: Client,
-        wanted: Wanted,
-        parcel: Parcel,
+        required: ServerRequirements,
+        weight_file: WeightFile,
         *,
         check_held: bool,
     ) -> None:
         """Start a server by calling `start`; None connects to a running server, which `close` does not end."""
-        self._start, self._client, self._wanted = start, client, wanted
-        self._parcel, self._check_held = parcel, check_held
+        self._start, self._client, self._required = start, client, required
+        self._weight_file, self._check_held = weight_file, check_held
         self._server = start() if start else None
         self._num_restarts = 0
         self._restarting = asyncio.Lock()
@@ -61,14 +61,14 @@ class Replica:
             except (ServerGone, ServerRefused) as error:
                 await self._replace_if_dead(server, error)
             else:
-                return read_turn(answer, request, limit, policy_version, self._wanted.vocabulary)
+                return read_turn(answer, request, limit, policy_version, self._required.vocabulary)
 
-    async def take(self, parcel: Parcel) -> None:
-        """Load a parcel (file of weights) into the server for later turns. Raises EngineError if two tries fail."""
-        self._parcel = parcel
+    async def take(self, weight_file: WeightFile) -> None:
+        """Load a weight file into the server for later turns. Raises EngineError if two tries fail."""
+        self._weight_file = weight_file
         server = self._server
         try:
-            await asyncio.to_thread(self._hand_over)
+            await asyncio.to_thread(self._send_weights)
         except (ServerGone, ServerRefused) as error:
             await self._replace_if_dead(server, error)
 
@@ -118,13 +118,13 @@ class Replica:
         if self._server:
             self._server.wait_until_ready(self._client, START_TIMEOUT_S)
         reported = self._ask_settings()
-        check_settings(reported, self._wanted, self._client.address)
+        check_settings(reported, self._required, self._client.address)
         # On a CPU, a per-request seed kills the engine of vLLM 0.32.0 if a prompt is computed in parts.
         self._keeps_seeds: bool = reported["device"] != "cpu"
         # With several workers, each holds a part of every matrix.
-        self._compares_held: bool = self._check_held and reported["num_workers"] == 1
+        self._compares_layers: bool = self._check_held and reported["num_workers"] == 1
         self._client.call("POST", "/init_weight_transfer_engine", {"init_info": {}})
-        self._hand_over()
+        self._send_weights()
 
     def _ask_settings(self) -> dict[str, Any]:
         try:
@@ -136,9 +136,9 @@ class Replica:
             ) from refused
         return reported
 
-    def _hand_over(self) -> None:
+    def _send_weights(self) -> None:
         """Send the current weights to the server; send them once more if the first transfer fails."""
         try:
-            hand_over(self._client, self._parcel, check_held=self._compares_held)
+            send_weights(self._client, self._weight_file, check_held=self._compares_layers)
         except (WeightsDiffer, ServerRefused):
-            hand_over(self._client, self._parcel, check_held=self._compares_held)
+            send_weights(self._client, self._weight_file, check_held=self._compares_layers)

@@ -15,7 +15,7 @@ from turnsmith.errors import EngineError, UsageError
 from turnsmith.io.programs import run_program
 
 SUPPORTED = "0.32."
-"""Prefix of the supported vLLM versions; other versions have other routes and classes."""
+"""Prefix of the supported vLLM versions; other versions have different HTTP routes and Python classes."""
 
 POLL_S = 0.1
 

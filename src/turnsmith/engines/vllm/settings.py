@@ -12,11 +12,11 @@ from turnsmith.engines.vllm.server import SUPPORTED
 from turnsmith.errors import UsageError
 
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
-"""Keys of a model's configuration that must equal those of the server's model; `turnsmith_vllm.transport` has a copy."""
+"""Configuration keys whose values must be equal in policy and server model; keep equal to `turnsmith_vllm.transport.SHAPE`."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ServerRequirements:
     """Requirements of a run for its vLLM servers."""
 
     directory: Path
@@ -41,16 +41,16 @@ class Wanted:
         return self.shape["vocab_size"]
 
 
-def list_arguments(wanted: Wanted, socket: Path, *, eager: bool, more: Sequence[str]) -> list[str]:
+def list_arguments(required: ServerRequirements, socket: Path, *, eager: bool, more: Sequence[str]) -> list[str]:
     """Return the command-line arguments that start a vLLM server."""
     settings = {
-        "model": wanted.directory,
+        "model": required.directory,
         "uds": socket,
-        "dtype": wanted.dtype,
-        "max-model-len": wanted.max_context,
-        "max-num-seqs": wanted.num_episodes,
-        "kv-cache-memory-bytes": wanted.kv_bytes,
-        "seed": wanted.seed,
+        "dtype": required.dtype,
+        "max-model-len": required.max_context,
+        "max-num-seqs": required.num_episodes,
+        "kv-cache-memory-bytes": required.kv_bytes,
+        "seed": required.seed,
         "load-format": "dummy",  # all weights come from Turnsmith
         "generation-config": "vllm",  # not the model repository's
         "logprobs-mode": "raw_logprobs",
@@ -67,38 +67,38 @@ def list_arguments(wanted: Wanted, socket: Path, *, eager: bool, more: Sequence[
     return [*named, *switches, *(["--enforce-eager"] if eager else []), *more]
 
 
-def check_settings(reported: dict[str, Any], wanted: Wanted, where: str) -> None:
+def check_settings(reported: dict[str, Any], required: ServerRequirements, where: str) -> None:
     """Raise UsageError if a server's settings would change the sampled distribution or its context is too short."""
-    problem = find_problem(reported, wanted)
+    problem = find_problem(reported, required)
     if problem:
         raise UsageError(f"vLLM at {where} {problem}")
 
 
-def find_problem(reported: dict[str, Any], wanted: Wanted) -> str:
+def find_problem(reported: dict[str, Any], required: ServerRequirements) -> str:
     """Describe the first wrong setting of a server and its remedy; empty if all settings are right."""
     if not reported["version"].startswith(SUPPORTED):
         return f"has version {reported['version']}: install {SUPPORTED}*"
-    if reported["shape"] != wanted.shape:
-        return f"serves another model ({reported['shape']}) than {wanted.directory} ({wanted.shape}): start it with that one"
-    if reported["max_model_len"] < wanted.max_context:
+    if reported["shape"] != required.shape:
+        return f"serves another model ({reported['shape']}) than {required.directory} ({required.shape}): start it with that"
+    if reported["max_model_len"] < required.max_context:
         return (
-            f"has a context of {reported['max_model_len']} tokens, and max_context is {wanted.max_context}: raise its "
+            f"has a context of {reported['max_model_len']} tokens, and max_context is {required.max_context}: raise its "
             "--max-model-len, or lower max_context"
         )
     if reported["unserved_heads"]:
         return (
-            f"has no attention for heads of {reported['unserved_heads'][0]} numbers, which {wanted.directory} has: sample it by "
-            'engine.kind = "inprocess"'
+            f"cannot compute attention heads of width {reported['unserved_heads'][0]}, which {required.directory} has: sample "
+            'this model with engine.kind = "inprocess"'
         )
     must = {
-        "dtype": (wanted.dtype, f"--dtype {wanted.dtype}, as model.dtype says"),
-        "logprobs_mode": ("raw_logprobs", "--logprobs-mode raw_logprobs"),
-        "sampling_defaults": ({}, "--generation-config vllm and no --override-generation-config"),
-        "prefix_caching": (True, "--enable-prefix-caching"),
+        "dtype": (required.dtype, f"with --dtype {required.dtype}, as model.dtype says"),
+        "logprobs_mode": ("raw_logprobs", "with --logprobs-mode raw_logprobs"),
+        "sampling_defaults": ({}, "with --generation-config vllm and without --override-generation-config"),
+        "prefix_caching": (True, "with --enable-prefix-caching"),
         "quantization": (None, "without --quantization"),
         "speculation": (False, "without --speculative-config"),
     }
     for name, (value, remedy) in must.items():
         if reported[name] != value:
-            return f"is set to {name} = {reported[name]}: start it with {remedy}"
+            return f"is set to {name} = {reported[name]}: start it {remedy}"
     return ""

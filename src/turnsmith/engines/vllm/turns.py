@@ -21,7 +21,7 @@ ROUNDING = 1e-5
 
 
 def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, keeps_seeds: bool) -> dict[str, Any]:
-    """Build vLLM's request for a turn of at most `limit` tokens, with every setting that affects the sampling distribution."""
+    """Build vLLM's request for a turn of at most `limit` tokens. Set every sampling parameter; the seed only if `keeps_seeds`."""
     params = request.params
     return {
         "token_ids": request.token_ids.tolist(),
@@ -66,18 +66,18 @@ def read_turn(
         or find_wrong_version(spans, len(token_ids), policy_version)
     )
     if problem:
-        raise EngineError(f"vLLM's answer cannot be trusted: {problem}")
+        raise EngineError(f"vLLM's answer is refused: {problem}")
     return complete(request, token_ids, logprobs, finish, policy_version)
 
 
 def find_wrong_tokens(
     token_ids: Sequence[int], scored: Sequence[int], history: Sequence[int], asked: np.ndarray, vocabulary: int
 ) -> str:
-    """Describe what is wrong with an answer's tokens; empty if they fit the request."""
+    """Describe how the prompt `history` differs from the requested one `asked`, or how the sampled tokens are invalid; or ""."""
     if not np.array_equal(history, asked):
-        return f"it was made for a history of {len(history)} tokens that is not the one asked for ({len(asked)})"
+        return f"its prompt of {len(history)} tokens is not the requested one of {len(asked)} tokens"
     if list(scored) != list(token_ids):
-        return f"{len(token_ids)} tokens, and log-probs of {len(scored)} that are others"
+        return f"it has {len(token_ids)} tokens, but log-probs of {len(scored)} other tokens"
     strange = [token for token in token_ids if not 0 <= token < vocabulary]
     return f"token {strange[0]} is outside of the vocabulary of {vocabulary}" if strange else ""
 
@@ -95,11 +95,11 @@ def find_wrong_logprobs(logprobs: Sequence[float]) -> str:
 def find_wrong_end(token_ids: Sequence[int], finish: str, limit: int, stops: frozenset[int]) -> str:
     """Describe what is wrong with the end of a sampled turn; empty if the reported finish reason fits its tokens."""
     if any(token in stops for token in token_ids[:-1]):
-        return "it goes on after a stop token"
+        return "it continues after a stop token"
     if not token_ids or len(token_ids) > limit:
-        return f"it has {len(token_ids)} tokens of 1 to {limit}"
+        return f"it has {len(token_ids)} tokens, not 1 to {limit}"
     expected = "stop" if token_ids[-1] in stops else "length" if len(token_ids) == limit else "neither"
-    return "" if finish == expected else f"it says that it ended by {finish}, after {len(token_ids)} of {limit} tokens"
+    return "" if finish == expected else f"its finish reason is {finish} after {len(token_ids)} of {limit} tokens"
 
 
 def find_wrong_version(spans: list[dict[str, Any]] | None, num_tokens: int, policy_version: int) -> str:

@@ -5,7 +5,7 @@ import torch
 from turnsmith.engines.base import Engine
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, bytes_for
 from turnsmith.engines.vllm.engine import open_vllm
-from turnsmith.engines.vllm.settings import Wanted
+from turnsmith.engines.vllm.settings import ServerRequirements
 from turnsmith.recipes.policy.base import PolicySetup
 from turnsmith.training.directories import find_model
 from turnsmith.training.memory import longest_context, plan_cache, read_config
@@ -20,7 +20,7 @@ async def open_vllm_engine(setup: PolicySetup) -> Engine:
     config = setup.config
     directory = find_model(config.model.path)
     base, dtype = read_config(directory), getattr(torch, config.model.dtype)
-    wanted = Wanted(
+    wanted = ServerRequirements(
         directory,
         base,
         config.model.dtype,

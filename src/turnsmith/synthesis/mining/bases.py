@@ -45,11 +45,11 @@ class Base:
 
 @dataclass
 class TreeStore:
-    """Writer of source trees to layers next to a task file. Equal files of several trees are hard links to one file."""
+    """Writer of source trees to layers of tasks. Files that are equal in several trees are hard links to one file."""
 
     folder: Path
     _written: dict[tuple[str, int], Path] = field(default_factory=dict)
-    """(Digest, mode) of a file's content → path of an equal file in an earlier tree."""
+    """(Digest of the content, mode) of a file → path of an equal file in an earlier tree."""
 
     def write(self, name: str, tree: Mapping[str, TreeFile]) -> Path:
         """Write a source tree as a layer, without a git history."""
@@ -83,7 +83,7 @@ def _identify(file: TreeFile) -> tuple[str, int]:
 def complete_layers(
     layer: Path, tree: Mapping[str, TreeFile], environment: Environment
 ) -> tuple[tuple[Path, ...], str]:
-    """Write a git history of one commit, which holds a source tree and its build results, to a new layer.
+    """Write a new layer with a git history of one commit: the source tree, and the files that the environment's build added.
 
     Return all layers, lowest first, and the hash of the commit.
     """
@@ -106,7 +106,7 @@ def read_layer(layer: Path) -> dict[str, TreeFile]:
 async def make_base(
     store: TreeStore, name: str, history: GitHistory, commit: str, *, date: str, options: EnvironmentOptions
 ) -> Base:
-    """Write a commit's tree and build its environment, in a thread that cancellation stops.
+    """Write a commit's tree and build its environment in a thread, which stops if the awaiting asyncio task is cancelled.
 
     `date` limits the versions of installed packages; "" means the commit's date. Raises BuildFailed, UsageError.
     """

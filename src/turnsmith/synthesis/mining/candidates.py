@@ -1,4 +1,4 @@
-"""Selection of commits that may become tasks."""
+"""Selection of commits that may become tasks: they change source and tests together, within size limits."""
 
 import re
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Bounds:
     """Maximum size of a commit's change to source files."""
 
     max_files: int = 7
-    """Maximum number of source files, as in the paper's filter (§4)."""
+    """Maximum number of changed source files, as in arXiv 2508.03501, §4."""
     max_lines: int = 500
-    """Maximum number of added and removed lines in source files."""
+    """Maximum number of added and removed lines in source files, all together."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FixCommit:
     tests: tuple[str, ...]
     """Paths of the changed test files and of other changed files in test folders."""
     test_files: tuple[str, ...]
-    """Test files of the commit that still exist after it, given to the test command as arguments."""
+    """Changed test files that the commit does not delete; they are given to the test command as arguments."""
 
 
 def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
@@ -62,7 +62,7 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
 
 
 def classify_change(file: FileChange) -> str:
-    """Classify a changed file as `test`, `source` or `other` (documentation, or a file that patches may not change)."""
+    """Classify a changed file as `test`, `source` or `other`: documentation, test configuration, or a generated file."""
     kind, folders = classify(file.path), PurePosixPath(file.path).parts[:-1]
     if kind is HunkClass.TEST_SURFACE or (kind is not HunkClass.GENERATED and {"test", "tests"} & set(folders)):
         return "test"

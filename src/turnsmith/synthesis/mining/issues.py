@@ -51,7 +51,7 @@ def read_export(path: Path) -> dict[int, Thread]:
     try:
         return {thread.number: thread for thread in (_read_thread(row) for _, row in rows)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is no export of issues ({type(error).__name__}: {error}): {remedy}") from None
+        raise UsageError(f"{path} is not an export of issues ({type(error).__name__}: {error}): {remedy}") from None
 
 
 def _read_thread(row: Mapping[str, Any]) -> Thread:

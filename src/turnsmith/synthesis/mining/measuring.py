@@ -20,7 +20,7 @@ MAX_ERROR_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Measured:
-    """Expected tests of a candidate, found by test runs before and after its change."""
+    """Expected tests of a candidate commit, found by test runs before and after its change."""
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
@@ -31,7 +31,7 @@ class Measured:
 async def find_command(
     case: Case, gold: str, commands: Sequence[tuple[str, str]] = COMMANDS
 ) -> tuple[Case, SuiteReport]:
-    """Try test commands in order until tests pass or time out after the change.
+    """Run the tests with the gold patch by each command in order, until some pass or time out.
 
     Return the case with the last tried command, and the report of its run. Raises PatchRefused, SandboxError, GradingError.
     """
@@ -45,9 +45,9 @@ async def find_command(
 
 
 async def measure(case: Case, gold: str, first: SuiteReport, *, repeats: int) -> Measured:
-    """Run the tests `repeats` times before and after the change, and find the expected tests.
+    """Run the tests `repeats` times without and with the gold patch, and find the expected tests.
 
-    `first` is the report of a run after the change. The function stops at the first reason for rejection. Raises
+    `first` is the report of a run with the patch. The function stops at the first reason for rejection. Raises
     PatchRefused, SandboxError, GradingError.
     """
     after, before = [first], list[SuiteReport]()

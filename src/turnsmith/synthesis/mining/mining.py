@@ -42,10 +42,10 @@ class Mined(Record):
 
     commit: str
     reason: str
-    """`kept`, or the reason for rejecting the commit, one of a fixed set."""
+    """`kept`, or the reason for rejecting the commit."""
     detail: str = ""
     asked: str = ""
-    """Digest of the search settings; with other settings the commit is tried again."""
+    """Digest of the search settings; under other settings a rejected commit is tried again."""
 
 
 class NoTask(TurnsmithError):
@@ -133,7 +133,7 @@ def read_journal(folder: Path) -> dict[str, Mined]:
 
 
 def is_settled(record: Mined | None, asked: str) -> bool:
-    """Return True if a commit need not be tried again. Failed builds are tried again, because the network may have failed."""
+    """Return True if a commit was kept, or rejected under the settings with digest `asked`. Failed builds are tried again."""
     if record is None or record.reason == UNBUILT:
         return False
     return record.reason == KEPT or record.asked == asked
@@ -142,7 +142,7 @@ def is_settled(record: Mined | None, asked: str) -> bool:
 async def _work_through(
     job: MiningJob, candidates: Sequence[FixCommit], num_kept: int, provider: SandboxProvider, progress: Progress
 ) -> None:
-    """Try candidate commits, newest first, until enough tasks are kept; then finish those in progress."""
+    """Try candidate commits, newest first, until enough tasks are kept; then finish the commits in progress."""
     waiting, num_tried, num_wanted = iter(candidates), 0, job.search.num_tasks
     num_done, _ = measure_progress(num_wanted, len(candidates), num_tried, num_kept)
 
@@ -165,7 +165,7 @@ async def _work_through(
 
 
 def measure_progress(num_wanted: int | None, num_candidates: int, num_tried: int, num_kept: int) -> tuple[int, str]:
-    """Return the progress and a remark. Progress counts found tasks if `num_wanted` is given, else tried commits."""
+    """Return number and text for a progress bar. It counts found tasks if `num_wanted` is given, else tried commits."""
     if num_wanted is None:
         return num_tried, f"{num_kept} tasks"
     return min(num_kept, num_wanted), f"{num_tried} of {num_candidates} commits tried"

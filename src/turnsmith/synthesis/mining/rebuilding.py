@@ -1,6 +1,6 @@
 """Rebuilding of tasks from public data sets, so that they run without container images.
 
-The source tree comes from a local git clone; the environment is built from the task's columns.
+The source tree comes from a local git clone. The environment is built from the versions and packages in the data set's rows.
 """
 
 import re
@@ -41,7 +41,7 @@ PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+-]+)")
 
 
 class Rebuilt(Record):
-    """Result of one task of the data set."""
+    """Result of rebuilding one task of the data set."""
 
     instance_id: str
     reason: str
@@ -92,7 +92,7 @@ async def _try_row(job: RebuildJob, task: Task) -> Rebuilt:
     """Rebuild a task and write it, or remove its layers if it is rejected. Return the result."""
     name = task.instance_id
     if to_folder_name(name) != name:
-        return Rebuilt(instance_id=name, reason="unusable id", detail="it names the folder of its layers")
+        return Rebuilt(instance_id=name, reason="unusable id", detail="it cannot be the name of a folder")
     try:
         append_record(job.folder / FILE_NAME, await rebuild(job, task))
         return Rebuilt(instance_id=name, reason=REBUILT)
@@ -109,7 +109,7 @@ async def _try_row(job: RebuildJob, task: Task) -> Rebuilt:
 
 
 async def rebuild(job: RebuildJob, task: Task) -> Task:
-    """Replace the container image of a task by layers and a built environment.
+    """Replace the container image of a task by layers (folders of its working tree) and a built environment.
 
     Raises BuildFailed, Refused, UsageError, SandboxError, GradingError.
     """

@@ -1,7 +1,7 @@
 """Mutators, which insert bugs into Python source. `families` holds small mutators, and `procedural` the mutators of SWE-smith.
 
 Mutations change classes, and the bodies and default values of functions. Docstrings, annotations, decorators, imports and the
-text of raised errors stay unchanged, because tests rarely detect such changes. A mutator sees one module and knows no tests.
+text of raised errors stay unchanged, because tests rarely detect such changes.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Families of small mutators, each of which changes one place inside a function. Practice tasks use these families."""
+"""Families of small mutators, each of which makes one small change inside a function. Practice tasks use these families."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -49,9 +49,9 @@ def remove_base(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def remove_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
-    """Yield edits that remove a method for which a base class or Python may provide another.
+    """Yield edits that remove a method which a base class or `object` may define too.
 
-    Removal of another method would only cause AttributeError.
+    Removal of any other method would only cause AttributeError.
     """
     for method in _list_methods(node):
         if node.bases or method.name.value.startswith("__"):
@@ -59,7 +59,7 @@ def remove_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def shuffle_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
-    """Yield edits that exchange two methods whose order matters: equal names, or the second's decorators use the first."""
+    """Yield edits that exchange two methods of equal name, or whose second uses the first in a decorator or default value."""
     for first, second in combinations(_list_methods(node), 2):
         names = set[str]().union(*(find_names(part) for part in (*second.decorators, second.params)))
         if first.name.value == second.name.value or first.name.value in names:
@@ -88,7 +88,7 @@ def invert_if(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def shuffle_lines(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Yield edits that exchange neighbouring statements, except exits, declarations and definitions."""
+    """Yield edits that exchange neighbouring assignments, calls, `del` and `yield` statements, or `if`, loop, `with`, `try`."""
     if isinstance(node, cst.IndentedBlock):
         for before, after in pairwise(node.body):
             if _is_movable(before) and _is_movable(after):

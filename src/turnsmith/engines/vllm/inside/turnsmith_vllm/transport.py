@@ -36,7 +36,6 @@ class FileUpdate(WeightTransferUpdateInfo):
     """Update message with the path of a weight file and the digests of its weights."""
 
     path: str
-    """Path of the safetensors file with all weights."""
     digests: dict[str, str]
     """Name of each weight → hash of its bytes (`digest_bytes`), computed by the sender."""
 
