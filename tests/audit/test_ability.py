@@ -7,7 +7,7 @@ import pytest
 from support.grading.calc_task import GOLD, replace_body
 from turnsmith.audit.ability import is_killed, judge_audit, try_gold
 from turnsmith.audit.auditor import Auditor
-from turnsmith.audit.expected_tests import Ends, read_tests
+from turnsmith.audit.expected_tests import RunResults, read_tests
 from turnsmith.grading.cases import Case
 from turnsmith.grading.grading import Grader
 from turnsmith.types import TaskTree
@@ -92,13 +92,13 @@ BOTH, FIRST, SECOND, NONE = frozenset("ab"), frozenset("a"), frozenset("b"), fro
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
-    [(Ends(NONE, BOTH), Ends(NONE, BOTH), True), (Ends(FIRST, SECOND), Ends(FIRST, SECOND), True),
-     (Ends(FIRST, SECOND), Ends(SECOND, FIRST), False), (Ends(NONE, BOTH), Ends(FIRST, SECOND), False),
-     (Ends(NONE, BOTH), Ends(NONE, FIRST), False), (Ends(NONE, FIRST), Ends(NONE, FIRST), False),
-     (Ends(BOTH, NONE), Ends(BOTH, NONE), False)],
+    [(RunResults(NONE, BOTH), RunResults(NONE, BOTH), True), (RunResults(FIRST, SECOND), RunResults(FIRST, SECOND), True),
+     (RunResults(FIRST, SECOND), RunResults(SECOND, FIRST), False), (RunResults(NONE, BOTH), RunResults(FIRST, SECOND), False),
+     (RunResults(NONE, BOTH), RunResults(NONE, FIRST), False), (RunResults(NONE, FIRST), RunResults(NONE, FIRST), False),
+     (RunResults(BOTH, NONE), RunResults(BOTH, NONE), False)],
 )  # fmt: skip
 def test_mutant_is_killed_if_the_same_cases_fail_twice_by_an_unmet_expectation(first, second, expected):
-    assert is_killed(Ends(BOTH, NONE), first, second) is expected
+    assert is_killed(RunResults(BOTH, NONE), first, second) is expected
 
 
 async def test_imported_and_inherited_tests_have_new_names_and_mutants(provider, task, layers):

@@ -8,7 +8,7 @@ from support.repositories.shop_texts import BASE, FIXED, VISIBLE
 from turnsmith.errors import SandboxError
 from turnsmith.grading.cases import Case
 from turnsmith.grading.grading import Grader
-from turnsmith.grading.opened_files import Notes, find_test_data, sort_out
+from turnsmith.grading.opened_files import OpenedFiles, find_test_data, select_test_data
 from turnsmith.grading.patch_selection import Project
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine
@@ -93,8 +93,8 @@ async def test_record_names_test_data(case):
 
 def test_test_surface_by_name_is_not_recorded(tmp_path):
     opened = (("tests/a.json", "tests/test_a.py"), ("b.json", "conftest.py"), ("c.json", "pkg/core.py"))
-    notes = Notes((*opened, ("c.json", "tests/test_a.py")))
-    assert sort_out(notes, Project((tmp_path,), frozenset())) == ["b.json"]
+    found = OpenedFiles((*opened, ("c.json", "tests/test_a.py")))
+    assert select_test_data(found, Project((tmp_path,), frozenset())) == ["b.json"]
 
 
 @pytest.fixture
@@ -179,5 +179,5 @@ def test_helper_imports_a_test_framework(line, tmp_path):
     """Many modules under test are imported only by tests, and an honest patch may change these."""
     tmp_path.joinpath("pkg").mkdir()
     tmp_path.joinpath("pkg/api.py").write_text(f"x = 1\n{line}\n")
-    found = sort_out(Notes(modules=("pkg/api.py",)), Project((tmp_path,), frozenset()))
+    found = select_test_data(OpenedFiles(modules=("pkg/api.py",)), Project((tmp_path,), frozenset()))
     assert found == (["pkg/api.py"] if MODULES[line] else [])

@@ -1,6 +1,6 @@
-"""Ability of a task's audit to reach a verdict, measured with the gold patch.
+"""Check, with the gold patch, if audits of a task's patches can reach a verdict.
 
-The tests run with the gold patch under random names, and as mutants, of which the gold patch must fail one. A mutant is kept
+The tests run with the gold patch under random names, then as mutants (tests with one wrong expectation). A mutant is kept
 if the gold patch fails it in two runs, in the same cases, each by an unmet expectation. Any other error may come from
 the changed test itself, and then every patch fails.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from random import Random
 
-from turnsmith.audit.expected_tests import Ends, ExpectedTests
+from turnsmith.audit.expected_tests import ExpectedTests, RunResults
 from turnsmith.audit.mutants import find_candidates, find_mutants
 from turnsmith.types import Ability, Mutant
 
@@ -20,14 +20,14 @@ MAX_TRIES = 4
 
 
 def summarise_abilities(abilities: Sequence[Ability | None]) -> str:
-    """Summarise how many tasks' audits can reach a verdict; None is an unknown ability."""
+    """Summarise for how many tasks audits can reach a verdict; None stands for a task that was not checked."""
     known = [ability for ability in abilities if ability]
     unknown = f", {len(abilities) - len(known)} are not known" if len(known) < len(abilities) else ""
     return f"audits can decide on {sum(ability.can_decide for ability in known)} of {len(abilities)} tasks{unknown}"
 
 
 def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
-    """Compute the share of tasks whose audit can reach a verdict, and the share of tasks whose ability is unknown."""
+    """Compute the share of tasks for which audits can reach a verdict, and the share of tasks that were not checked."""
     num = len(abilities) or 1
     return {
         "audit/can_decide_share": sum(bool(ability and ability.can_decide) for ability in abilities) / num,
@@ -44,13 +44,13 @@ class GoldTrial:
     killed: Mapping[str, Mutant]
     """Test function → mutant of it that the gold patch fails."""
     drawn: frozenset[Mutant]
-    """Mutants that an audit may draw at random."""
+    """Mutants of the kinds that audits make themselves; records need not hold them."""
     is_finished: bool = True
     """True if the test run under random names finished."""
 
 
 async def try_gold(tests: ExpectedTests, gold: str, random: Random) -> GoldTrial:
-    """Run the tests with the gold patch under random names, then as mutants, until each function has a killed mutant.
+    """Run the tests with the gold patch under random names, then as mutants, until it fails a mutant of each function.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -74,8 +74,8 @@ def _list_tries(tests: ExpectedTests, function: str, drawn: Mapping[str, Mutant]
     return islice(chain(first, find_candidates(tests.sources, function, random)), MAX_TRIES)
 
 
-async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: Ends) -> list[Mutant]:
-    """Keep the mutants that the gold patch fails, and record in each which cases still pass; `plain` ran without mutants."""
+async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: RunResults) -> list[Mutant]:
+    """Keep the mutants that the gold patch fails, with the cases that still pass; `plain` has its results without mutants."""
     first = await tests.run_cases(gold, mutants)
     second = await tests.run_cases(gold, mutants) if first else None
     if first is None or second is None:
@@ -83,25 +83,25 @@ async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], p
     return [
         replace(mutant, passing=tuple(sorted(_select(tests, first, mutant).passed)))
         for mutant in mutants
-        if is_killed(*(_select(tests, ends, mutant) for ends in (plain, first, second)))
+        if is_killed(*(_select(tests, results, mutant) for results in (plain, first, second)))
     ]
 
 
-def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
-    cases = {test for test in ends.passed | ends.unmet if tests.find_function(test) == mutant.function}
-    return Ends(ends.passed & cases, ends.unmet & cases)
+def _select(tests: ExpectedTests, results: RunResults, mutant: Mutant) -> RunResults:
+    cases = {test for test in results.passed | results.unmet if tests.find_function(test) == mutant.function}
+    return RunResults(results.passed & cases, results.unmet & cases)
 
 
-def is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
-    """Return True if the same cases fail in both runs of a mutant, each by an unmet expectation; `plain` ran without it."""
+def is_killed(plain: RunResults, first: RunResults, second: RunResults) -> bool:
+    """Return True if the same cases fail in two runs of a mutant, each by an unmet expectation; `plain` ran without it."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
 
 
 def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
-    """Convert the trial of a task's gold patch to the ability of its audit."""
+    """Decide from the trial of a task's gold patch if audits of the task can reach a verdict."""
     # Mutants of tests that keep their names are large, so records hold only those of FAIL_TO_PASS.
-    functions = {*tests.functions} - ({*tests.nameless} - tests.decisive)
+    functions = {*tests.functions} - ({*tests.not_renamed} - tests.decisive)
     kept = [mutant for function, mutant in trial.killed.items() if function in functions]
     known = tuple(mutant for mutant in kept if mutant not in trial.drawn)
     return Ability(_find_hindrance(tests, trial), known)

@@ -1,7 +1,7 @@
 """Auditor of patches that resolve their tasks. It runs the expected tests three times, or more if a result is unusual.
 
-It looks for tests that pass only under their original names, and for mutants that pass. Either is tampering if it occurs
-in two runs and not with the gold patch.
+It looks for tests that pass only under their original names, and for tests that pass with a wrong expectation (mutants).
+Either is tampering if it occurs in two runs and not with the gold patch.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Auditor:
         seed: int | None = None,
         mutants: Mapping[str, Collection[Mutant]] = MappingProxyType({}),
     ) -> None:
-        """Create an auditor. With a seed a patch gets the same mutants each time; otherwise they are unpredictable.
+        """Create an auditor. With a seed, all audits of a patch use the same mutated tests; without, their choice is random.
 
         `mutants` maps instance ids to the mutants that qualification recorded.
         """
@@ -74,7 +74,7 @@ async def _audit(case: Case, patch: str, random: Random, recorded: Collection[Mu
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
     tests = await read_tests(case)
     selected = (await asyncio.to_thread(select_hunks, patch, describe_project(case.tree))).patch
-    opened = OpenAudit(tests, selected, select_gold(case.tree), recorded)
+    opened = AuditInProgress(tests, selected, select_gold(case.tree), recorded)
     await opened.check_names()
     if not opened.evidence:
         await opened.check_mutants(random)
@@ -82,7 +82,7 @@ async def _audit(case: Case, patch: str, random: Random, recorded: Collection[Mu
 
 
 @dataclass
-class OpenAudit:
+class AuditInProgress:
     """Audit in progress, with its findings. The methods raise PatchRefused, SandboxError, GradingError."""
 
     tests: ExpectedTests
@@ -92,16 +92,17 @@ class OpenAudit:
     recorded: Collection[Mutant] = ()
     """Mutants that qualification recorded; they are preferred to randomly drawn mutants."""
     evidence: list[str] = field(default_factory=list)
+    """Results that only tampering explains."""
     doubts: list[str] = field(default_factory=list)
     """Reasons why the audit is inconclusive."""
     num_mutants: int = 0
-    """Number of mutants that fail with the gold patch, as they should."""
+    """Number of mutants that the gold patch fails; `num_killed` counts those that the audited patch fails, too."""
     num_killed: int = 0
     checked: set[str] = field(default_factory=set)
-    """Test functions of which all cases ran as a mutant that fails with the gold patch."""
+    """Test functions that ran with the patch as a mutant that the gold patch fails in all cases."""
 
     async def check_names(self) -> None:
-        """Run the tests under random names; an unusual result is repeated and compared with the gold patch."""
+        """Run the tests under random names; if some fail, run them again, and with the gold patch for comparison."""
         first = await self.tests.run(self.patch)
         if first is not None and not self._find_failing(first):
             return
@@ -130,28 +131,28 @@ class OpenAudit:
             await self._run_mutants([random.choice(mutants[name]) for name, runs in patterns.items() if runs[run]])
 
     async def _run_mutants(self, mutants: Sequence[Mutant]) -> None:
-        """Run some tests as mutants; if a mutant passes or another test fails, compare with the gold patch and repeat."""
+        """Run some tests as mutants; if a mutant passes or another test fails, run them with the gold patch and repeat."""
         mutated = {mutant.function for mutant in mutants}
         first = await self.tests.run(self.patch, mutants)
         valid, surviving, gold = mutated, _find_surviving(first, mutants), None
-        if first is None or surviving or self._find_failing(first, but=mutated):
+        if first is None or surviving or self._find_failing(first, ignored=mutated):
             gold = await self.tests.run(self.gold, mutants)
             if first is None or gold is None:
-                self.doubts.append("the tests do not finish with mutants among them")
+                self.doubts.append("the tests do not finish if some of them are mutants")
                 return
             valid = mutated - _find_surviving(gold, mutants)
             surviving &= valid
         self.num_mutants += len(valid)
         self.checked |= {mutant.function for mutant in mutants if not mutant.passing} & valid
-        if surviving or self._find_failing(first, gold, but=mutated):
+        if surviving or self._find_failing(first, gold, ignored=mutated):
             surviving = await self._repeat(mutants, valid, surviving)
         self.num_killed += len(valid - surviving)
 
     async def _repeat(self, mutants: Sequence[Mutant], valid: set[str], surviving: set[str]) -> set[str]:
         """Repeat a run with mutants; return the functions whose mutants passed in some run.
 
-        `valid` functions have mutants that the gold patch fails. A mutant that passes in two runs shows tampering;
-        anything else makes the audit inconclusive.
+        `valid` functions have mutants that the gold patch fails; mutants of `surviving` functions passed before. A mutant
+        that passes in two runs shows tampering; any other result makes the audit inconclusive.
         """
         times = Counter(surviving)
         for _ in range(MAX_REPEATS):
@@ -159,15 +160,17 @@ class OpenAudit:
             if survivors := [function for function, num in times.items() if num > 1]:
                 self.evidence.append(f"{min(survivors)} also passes with a wrong expectation")
                 return {*times}
-        self.doubts.append("a mutant survived only once" if times else "tests fail beside mutants that pass alone")
+        self.doubts.append(
+            "a mutant survived only once" if times else "tests that pass alone fail in a run with mutants"
+        )
         return {*times}
 
     def _find_failing(
-        self, passed: Counter[str], gold: Counter[str] | None = None, but: Collection[str] = ()
+        self, passed: Counter[str], gold: Counter[str] | None = None, ignored: Collection[str] = ()
     ) -> set[str]:
-        """Find test functions, except `but`, of which fewer cases pass than expected and than with the gold patch, if given."""
+        """Find test functions of which fewer cases pass than expected and, if `gold` is given, than with the gold patch."""
         expected = self.tests.functions if gold is None else self.tests.functions & gold
-        return (expected - passed).keys() - set(but)
+        return (expected - passed).keys() - set(ignored)
 
     def conclude(self) -> Audit:
         """Return the result of the audit: verdict and reasons."""

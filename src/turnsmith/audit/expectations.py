@@ -44,7 +44,7 @@ class Scope:
 
     @cached_property
     def _assigned(self) -> dict[str, list[ast.expr]]:
-        """Map each variable that is assigned once, in every run, to its value, or to the items of a tuple or list."""
+        """Map each variable that the test assigns once, and in every run, to the assigned expression."""
         names = [node for node in ast.walk(self.test) if isinstance(node, ast.Name)]
         stores = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
         plain = [node for node in self.test.body if isinstance(node, ast.Assign) and len(node.targets) == 1]
@@ -94,7 +94,7 @@ def _name(call: ast.Call) -> str:
 
 
 def _is_own(over: ast.expr) -> bool:
-    """Return True if a loop runs over values that the test itself defines, so that code under test cannot empty it."""
+    """Return True if a loop runs over values from the test itself, so that code under test cannot make it skip the loop."""
     return all(_name(call) in _OWN_CALLS for call in ast.walk(over) if isinstance(call, ast.Call))
 
 

@@ -26,12 +26,12 @@ class UnreadableTests(GradingError):
 
 
 @dataclass(frozen=True)
-class Ends:
+class RunResults:
     """Results of the expected tests in one run, by their original ids."""
 
     passed: frozenset[str]
     unmet: frozenset[str]
-    """Ids of tests that failed by an unmet expectation."""
+    """Ids of tests that failed because an expectation was not met."""
 
 
 @dataclass(frozen=True)
@@ -43,23 +43,23 @@ class ExpectedTests:
 
     @cached_property
     def definitions(self) -> dict[str, str]:
-        """Return the function of each expected test → id of the place where it is defined, e.g. in a base class."""
+        """Map the function of each expected test to the function that defines it, e.g. in a base class."""
         functions = dict.fromkeys(map(to_function, self.case.expected))
         return {function: find_definition(self.sources, function) for function in functions}
 
     @cached_property
     def functions(self) -> Counter[str]:
-        """Return defined test function → number of its expected cases that pass if the bug is undone."""
+        """Map each function that defines expected tests to the number of its cases that must pass once the bug is fixed."""
         others = self.case.task.meta.get(CLEAN_STATUSES, {})
         return self.count(test for test in self.case.expected if test not in others)
 
     @cached_property
     def decisive(self) -> set[str]:
-        """Return the defined functions of the FAIL_TO_PASS tests."""
+        """Return the functions that define the FAIL_TO_PASS tests."""
         return {*self.count(self.case.task.FAIL_TO_PASS)}
 
     @cached_property
-    def nameless(self) -> list[str]:
+    def not_renamed(self) -> list[str]:
         """List the test functions that cannot be renamed, since no file defines them; those of FAIL_TO_PASS first."""
         renaming = draw_renaming(self.sources, self.definitions)
         return [function for function in self.definitions if not renaming.is_renamed(function)]
@@ -67,26 +67,26 @@ class ExpectedTests:
     def describe_unchecked(self, checked: Collection[str]) -> str:
         """Describe the FAIL_TO_PASS functions that could not be renamed and are not in `checked`; empty if there are none.
 
-        Code that knows a test by name can forge its report. If every case fails as a mutant, the report is not forged.
+        Code that knows a test's name can forge its result. Functions in `checked` failed as mutants, so nothing was forged.
         """
         decisive = {*map(to_function, self.case.task.FAIL_TO_PASS)}
-        nameless = [function for function in self.nameless if function in decisive]
-        found = [function for function in nameless if self.definitions[function] not in checked]
+        not_renamed = [function for function in self.not_renamed if function in decisive]
+        found = [function for function in not_renamed if self.definitions[function] not in checked]
         return f"{len(found)} FAIL_TO_PASS tests keep their names and have no mutant, e.g. {found[0]}" if found else ""
 
     @property
     def num_renamed(self) -> int:
-        return len(self.definitions) - len(self.nameless)
+        return len(self.definitions) - len(self.not_renamed)
 
     async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Counter[str] | None:
         """Count the passed cases of each function in one run; None if pytest did not finish.
 
         Raises PatchRefused, SandboxError, GradingError.
         """
-        ends = await self.run_cases(patch, mutants)
-        return self.count(ends.passed) if ends else None
+        results = await self.run_cases(patch, mutants)
+        return self.count(results.passed) if results else None
 
-    async def run_cases(self, patch: str, mutants: Collection[Mutant] = ()) -> Ends | None:
+    async def run_cases(self, patch: str, mutants: Collection[Mutant] = ()) -> RunResults | None:
         """Run the test files under new random names, with mutants in place of some tests; None if pytest did not finish.
 
         Raises PatchRefused, SandboxError, GradingError.
@@ -104,17 +104,17 @@ class ExpectedTests:
         known = {test: to_function(test) for test in report.sealed.statuses if to_function(test) in old_names}
         cases = {test: old_names[function] + test.removeprefix(function) for test, function in known.items()}
         unmet = {test for test, result in report.results.items() if UNMET.match(result.message)}
-        return Ends(
+        return RunResults(
             passed=frozenset(case for test, case in cases.items() if report.sealed.statuses[test] == "passed"),
             unmet=frozenset(case for test, case in cases.items() if test in unmet),
         )
 
     def find_function(self, test: str) -> str:
-        """Return the test function that runs for a test id, e.g. that of a base class."""
+        """Return the function that defines the test with this id, e.g. in a base class."""
         return self.definitions[to_function(test)]
 
     def count(self, tests: Iterable[str]) -> Counter[str]:
-        """Count the test ids of each defined function."""
+        """Count test ids by the function that defines the test."""
         return Counter(map(self.find_function, tests))
 
 

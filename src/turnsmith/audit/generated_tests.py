@@ -1,6 +1,6 @@
-"""Mutants of test methods that no test file defines, e.g. because a metaclass or an imported base class makes them.
+"""Mutants of unittest methods that no test file defines, e.g. because a metaclass or an imported base class makes them.
 
-Comparisons of unittest are methods, so the test object can be given a comparison that expects a wrong value.
+unittest compares by methods such as `assertEqual`. A mutant replaces them by methods that expect a wrong value once.
 """
 
 import ast

@@ -66,10 +66,10 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
 
 
 def find_candidates(sources: Mapping[str, Source], function: str, random: Random) -> Iterator[Mutant]:
-    """Yield possible mutants of a test function, from its end to its start; a run with the gold patch must confirm them.
+    """Yield possible mutants of a test function; each counts only if the gold patch fails it.
 
-    The order is: expectations in any branch, columns of `parametrize`, other literals. A method that no file defines has
-    one mutant, which changes its first comparison.
+    First come mutants of expectations in any branch, the last one first, then of columns of `parametrize`, then of other
+    literals. A method that no file defines has one mutant, which changes its first comparison.
     """
     file, _, place = function.partition("::")
     source = sources.get(file)
@@ -141,7 +141,7 @@ class Operators:
             yield self.source.enclose(self._find_expected(left, right), f"({ANOTHER})(", ")")
 
     def _find_expected(self, left: ast.expr, right: ast.expr) -> ast.expr:
-        """Return the side of a comparison that is the expected value: with fewer imported names, else without a call."""
+        """Return the side of a comparison that is the expected value: the one with fewer imported names, else without a call."""
         sides = (right, left) if isinstance(left, ast.Call) or not isinstance(right, ast.Call) else (left, right)
         imported = self.source.imported
         return min(sides, key=lambda side: sum(getattr(node, "id", "") in imported for node in ast.walk(side)))

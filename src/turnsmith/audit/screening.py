@@ -77,7 +77,7 @@ _BROKEN = re.compile(r"(?<=[(\[.,])\s+|(?<!\s)\s+(?=[)\].,])")
 def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
     """Return the names of suspicions about the added lines of a patch; none if the grader refuses the patch.
 
-    `layers` hold the original files, whose imports are read.
+    `layers` are the folders of the original tree, in which the imports of changed files are read.
     """
     try:
         files = read_patch(patch)

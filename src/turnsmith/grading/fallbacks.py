@@ -1,4 +1,4 @@
-"""Application of patches as in SWE-bench's harness: git, git with a three-way merge, git by hunk, then GNU patch.
+"""Application of patches as in SWE-bench's harness: `git apply` with three sets of options, then GNU patch.
 
 The patch is applied in a separate sandbox, and the grader gets the resulting difference. Training never uses these fallbacks.
 """

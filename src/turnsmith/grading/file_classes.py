@@ -71,14 +71,14 @@ def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozen
 
 
 def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
-    """Find the regular files of the layers' tree, without links; return path → file on disk."""
+    """Return path → file on disk, for the regular files (no links) of the tree that the stacked folders form."""
     return {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
 
 
 def find_unmentioned(
     words: Mapping[str, list[str]], files: Mapping[str, Path], test_files: frozenset[str]
 ) -> frozenset[str]:
-    """Select the paths that no other source file mentions. `words` maps each path to the words that would mention it."""
+    """Select the paths that source code mentions in no other file. `words` maps each path to the words that mention it."""
     if not (wanted := {word for each in words.values() for word in each}):
         return frozenset()
     mentions = {

@@ -1,6 +1,6 @@
-"""Grader: applies the allowed part of a patch in a new sandbox, runs the tests once and returns the verdict.
+"""Grader: applies a patch, without files that decide how tests run, in a new sandbox, and runs the tests once.
 
-It never uses the agent's sandbox. Faults of the patch score 0; faults of the infrastructure are GRADER_FAILED.
+It never uses the agent's sandbox. A faulty patch gets a verdict. A fault of the infrastructure gets GRADER_FAILED.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Grader:
         return grade.model_copy(update={"shared": True}) if shared else grade
 
     def forget(self) -> None:
-        """Clear the cached verdicts at the end of an iteration."""
+        """Clear the cached grades."""
         self._verdicts.clear()
 
     async def grade_unpatched(self, tree: TaskTree) -> Grade:
@@ -83,7 +83,7 @@ class Grader:
             )
 
     async def _run(self, case: Case, patch: str) -> Grade:
-        """Run the tests on the allowed part of a patch, and judge the report. Raises PatchRefused, SandboxError, GradingError."""
+        """Run the tests on the allowed changes of a patch, and judge them. Raises PatchRefused, SandboxError, GradingError."""
         project = describe_project(case.tree)
         selection = await asyncio.to_thread(select_hunks, patch, project)
         num_dropped = len(selection.left_out)
@@ -101,7 +101,7 @@ class Grader:
 
 
 async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | None]:
-    """Run the expected tests on the selected part of a patch; pytest suites also run sentinel tests.
+    """Run the expected tests on a patch, with sentinel tests if they use pytest; return the report and the sentinels.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -113,9 +113,9 @@ async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | No
 
 
 async def check_plugin_works(case: Case) -> None:
-    """Check that the grader's pytest plugin works on the untouched tree, or else with the gold patch.
+    """Check that the grader's pytest plugin works on the untouched tree or with the gold patch.
 
-    If it works there, the graded patch broke it. Raises PluginFailed if it works in neither; SandboxError, GradingError.
+    Then the graded patch broke the plugin. Raises PluginFailed if it works in neither case; SandboxError, GradingError.
     """
     report, _ = await try_patch(case, "")
     if report.plugin_fault:

@@ -13,7 +13,7 @@ from turnsmith.grading.testing import SuiteReport
 from turnsmith.types import Grade, Outcome, Task
 
 SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
-"""Flags of a grade that name the evidence of tampering in the report."""
+"""Flags of a grade: wrong status of a sentinel, contradicting exit code and reports, unsigned line in the report."""
 
 
 def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -> Grade:
@@ -41,7 +41,7 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
 def _find_tampering(
     report: SuiteReport, sentinels: Sentinels | None, statuses: dict[str, str], *, is_broken: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield flags of tampering with their evidence. For a patch that fails tests, only falsifications in its favour count."""
+    """Yield a flag and its description for each kind of tampering; if a test fails, wrong statuses count only if they passed."""
     if report.sealed and report.sealed.is_forged:
         yield FORGED, "something wrote to the descriptor of the report"
     if sentinels and (falsified := sentinels.find_falsified(report, only_flattering=is_broken)):

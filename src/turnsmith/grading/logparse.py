@@ -70,7 +70,7 @@ PARSERS: dict[str, Parser] = {
 def parse_log(log: str, parser: str, known: Collection[str] = ()) -> Results:
     """Read a test log with the named parser. Raises UsageError if no parser has this name.
 
-    `known` test ids decide where an id ends.
+    `known` test ids show where an id ends and a message begins in a line of the log.
     """
     if parser not in PARSERS:
         raise UsageError(f"unknown log_parser {parser!r}: use one of {', '.join(PARSERS)}")

@@ -21,8 +21,8 @@ _FRAMEWORK = re.compile(r"^[ \t]*(?:from[ \t]+|import\b.*)\b(?:_?pytest|unittest
 
 
 @dataclass(frozen=True)
-class Notes:
-    """Files that were opened and modules that were imported in one test run."""
+class OpenedFiles:
+    """Files that one test run opened, and modules that it imported."""
 
     opened: tuple[tuple[str, str], ...] = ()
     """Pairs of an opened file and the source file whose code opened it."""
@@ -40,30 +40,30 @@ async def find_test_data(case: Case) -> list[str]:
     place, mark = draw_path(PurePosixPath(case.directives[0]).parent), f"opened-{token_hex(16)} "
     text = _RECORDER.replace("<mark>", mark).replace("<place>", place)
     report = await run_tests(case, select_gold(case.tree), (place, *case.directives), {place: text})
-    return sort_out(read_notes(report.log, mark), describe_project(case.tree))
+    return select_test_data(read_opened(report.log, mark), describe_project(case.tree))
 
 
-def read_notes(log: str, mark: str) -> Notes:
-    """Read the recorded files and modules from the log of a test run; empty if the log has none."""
+def read_opened(log: str, mark: str) -> OpenedFiles:
+    """Read the recorded files and modules from a log line that begins with `mark`; empty if there is none."""
     lines = [line.partition(mark)[2] for line in log.split("\n") if mark in line]
     opened, modules = json.loads(lines[0]) if lines else ((), ())
-    return Notes(tuple((path, opener) for path, opener in opened), tuple(modules))
+    return OpenedFiles(tuple((path, opener) for path, opener in opened), tuple(modules))
 
 
-def sort_out(notes: Notes, project: Project) -> list[str]:
-    """Select the files that only tests open or import, except files named as tests and files that the fix changes."""
-    helpers = select_helpers(notes, project)
+def select_test_data(opened_files: OpenedFiles, project: Project) -> list[str]:
+    """Select the files that only tests use, except files that are tests by their names or that the gold patch changes."""
+    helpers = select_helpers(opened_files, project)
     known = replace(project, test_data=helpers)
-    by_source = {path for path, opener in notes.opened if known.classify(opener) is HunkClass.SOURCE}
-    data = {path for path, _ in notes.opened} - by_source
+    by_source = {path for path, opener in opened_files.opened if known.classify(opener) is HunkClass.SOURCE}
+    data = {path for path, _ in opened_files.opened} - by_source
     found = {*helpers, *data} - project.source_files
     return sorted(path for path in found if project.classify(path) is HunkClass.SOURCE)
 
 
-def select_helpers(notes: Notes, project: Project) -> frozenset[str]:
+def select_helpers(opened_files: OpenedFiles, project: Project) -> frozenset[str]:
     """Select the imported modules that import a test framework and that no source file mentions."""
     files = find_files(project.layers)
-    texts = {path: files[path].read_text("latin-1") for path in notes.modules if path in files}
+    texts = {path: files[path].read_text("latin-1") for path in opened_files.modules if path in files}
     places = {path: PurePosixPath(path) for path, text in texts.items() if _FRAMEWORK.search(text)}
     words = {path: [file.parent.name if file.stem == "__init__" else file.stem] for path, file in places.items()}
     return find_unmentioned(words, files, project.test_files)

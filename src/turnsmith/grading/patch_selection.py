@@ -1,4 +1,4 @@
-"""Selection of the part of a patch that is graded: changes to files that do not decide how tests run."""
+"""Selection of the changes of a patch that are graded: those to files that do not decide how tests run."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ TEST_DATA = "test_data"
 
 @dataclass(frozen=True)
 class Selection:
-    """Part of a patch that is graded, and the files that were left out."""
+    """Changes of a patch that are graded, and the files that are not."""
 
     patch: str
-    """Part of the patch that is applied for the tests."""
+    """Changes that are applied before the tests run, as a patch."""
     left_out: tuple[tuple[HunkClass, str], ...]
     """Class and path of each file that was left out."""
 
@@ -55,8 +55,8 @@ class Project:
         return HunkClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
-        """Return True if only tests read or import the file or, if it is new, a module that it would hide."""
-        places = [*list_stand_ins(path), path]
+        """Return True if only tests use the file, or use a module that Python would replace by this new file."""
+        places = [*list_replaced_modules(path), path]
         if not self.test_data.isdisjoint(places):
             return True
         if not any(map(SUPPORT.fullmatch, places)):
@@ -65,8 +65,8 @@ class Project:
         return not support.isdisjoint(places)
 
 
-def list_stand_ins(path: str) -> list[str]:
-    """List the modules that a new file could hide: `a/testing/b.py` → `["a.py", "a/testing.py", "a/testing/b.py"]`."""
+def list_replaced_modules(path: str) -> list[str]:
+    """List the modules that a new file could replace: `a/testing/b.py` → `["a.py", "a/testing.py", "a/testing/b.py"]`."""
     place = PurePosixPath(path)
     return [str(each.with_name(f"{each.name.partition('.')[0]}.py")) for each in (*place.parents, place) if each.stem]
 
@@ -95,12 +95,12 @@ def _find_paths(patch: str) -> frozenset[str]:
 
 
 def select_gold(tree: TaskTree) -> str:
-    """Select the part of the gold patch that is graded. Raises PatchRefused, SetupFailed."""
+    """Leave files that decide how tests run out of the gold patch. Raises PatchRefused, SetupFailed."""
     return select_hunks(tree.task.patch, describe_project(tree)).patch
 
 
 def select_hunks(patch: str, project: Project) -> Selection:
-    """Select the part of a patch that is graded: leave out files that decide how tests run. Raises PatchRefused."""
+    """Leave files that decide how tests run out of a patch. Raises PatchRefused."""
     kept, left_out = "", []
     for file in read_patch(patch):
         kind = min(map(project.classify, file.paths), key=[*HunkClass].index)  # a renamed file has two paths

@@ -52,7 +52,7 @@ def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None
 
 
 async def grade_submission(submission: Submission, provider: SandboxProvider, progress: Progress) -> Graded:
-    """Grade the predictions that have no verdict, and write reports. Raises UsageError if a verdict is for another patch.
+    """Grade predictions that have no report, and write reports. Raises UsageError if a report is on another patch.
 
     If the infrastructure fails, a prediction gets no verdict; the next call grades it again.
     """
@@ -77,7 +77,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
 
     label, num_workers = f"grading {report.run}", submission.num_workers
     await for_each(waiting, work, progress, label, num_workers=num_workers, num_done=len(verdicts), describe=str)
-    lost += report_aside(submission, progress)
+    lost += report_ungradable(submission, progress)
     summary = summarise(report, submission.task_set.ids(), submission.predictions, verdicts)
     write_json(report.summary(submission.predictions[0].model), summary)
     return Graded(summary, lost)
@@ -133,8 +133,8 @@ def format_script(case: Case) -> str:
     return "\n".join(lines) + "\n"
 
 
-def report_aside(submission: Submission, progress: Progress) -> list[str]:
-    """Report the predictions for tasks that this installation cannot grade, with the reasons; return the task ids."""
+def report_ungradable(submission: Submission, progress: Progress) -> list[str]:
+    """Log the predictions whose test results this installation cannot read, with the reasons; return their task ids."""
     aside = submission.task_set.aside
     names = [each.instance_id for each in submission.predictions if each.instance_id in aside]
     for name in names:

@@ -14,6 +14,7 @@ MARK, PLACE = "<mark>", "<place>"
 """Placeholders, replaced before the run: random mark of the printed line, and path of this file in the tree."""
 ROOT = os.path.abspath(__file__)[: -len(PLACE)]  # noqa: PTH100
 CODE = (".py", ".pyc", ".pyi", ".so")
+"""Suffixes of code files; opening them is not recorded."""
 opened: "set[tuple[str, str]]" = set()
 
 

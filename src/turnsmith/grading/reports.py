@@ -1,4 +1,4 @@
-"""Evaluation reports in the layout of SWE-bench's harness, for its tools."""
+"""Evaluation reports in the layout of SWE-bench's harness, so that SWE-bench's tools can read them."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -91,7 +91,7 @@ def strip_timing(name: str) -> str:
 
 
 def judge_whole_map(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Require that exactly the tests in R2E-Gym's map ran, with the map's statuses. Raises GradingError without a map."""
+    """Require exactly the tests and statuses in R2E-Gym's column `expected_output_json`. Raises GradingError without it."""
     expected = {name: STATUSES.get(word, word) for name, word in _read_map(task).items()}
     counted = ("passed", "failed", "error")
     seen: dict[str, str] = {}

@@ -23,7 +23,7 @@ PLUGIN = Path(__file__).with_name("sealing.py").read_text(encoding="utf-8")
 
 @dataclass(frozen=True)
 class Seal:
-    """Secrets of one test run: the mark of summary lines, and the key that signs the report."""
+    """Secrets of one test run: the mark at the start of each summary line, and the key that signs the report."""
 
     mark: str = field(default_factory=lambda: secrets.token_hex(16))
     key: str = field(default_factory=lambda: secrets.token_hex(32))
@@ -52,7 +52,7 @@ class SealedReport:
 def seal(command: str) -> str:
     """Add the grader's plugin, which reads the secrets from standard input, to a test command.
 
-    The command must pass its environment to a single pytest. The plugin has a random name that no file of the tree can take.
+    The command must start pytest exactly once, in its own environment. No file of the tree can have the plugin's random name.
     """
     name = f"sealing_{secrets.token_hex(8)}"
     write = f'printf %s {quote(PLUGIN)} > "$HOME/{name}.py"'
@@ -60,7 +60,7 @@ def seal(command: str) -> str:
 
 
 def read_sealed(log: str, mark: str) -> str:
-    """Return the marked lines of a log without their mark; empty if pytest did not finish."""
+    """Return the lines of a log that begin with the secret mark, without it; empty if pytest did not finish."""
     lines = log.replace("\r", " ").split("\n")  # so that no message starts a new line
     sealed = [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
     return "\n".join(sealed) if is_finished(log, mark) else ""
@@ -72,7 +72,7 @@ def is_finished(log: str, mark: str) -> bool:
 
 
 def unseal(log: str, mark: str) -> str:
-    """Return the log with all marks removed."""
+    """Return the log without the secret mark, with which pytest's plugin begins its lines."""
     return "\n".join(line.removeprefix(f"{mark} ") for line in log.split("\n") if line != mark)
 
 

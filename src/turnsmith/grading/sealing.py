@@ -1,8 +1,7 @@
 """Pytest plugin of the grader. It writes a marked line per test to the log, and a signed report to a file descriptor.
 
 pytest loads it before the code under test, and the secrets come on stdin. It imports no module of Turnsmith, and runs on
-Python 3.6 and pytest 3.10 or later. The word PYTEST_DONT_REWRITE tells pytest not to
-rewrite the asserts of this module, since it has none.
+Python 3.6 and pytest 3.10 or later. The word PYTEST_DONT_REWRITE tells pytest not to rewrite this module.
 """
 
 import fcntl
@@ -27,13 +26,13 @@ WORDS = {
     "error": "ERROR",
     "failed": "FAILED",
 }
-"""Status → its word in the summary of `pytest -rA`, in pytest's order. Old versions of pytest omit skips of single tests."""
+"""Status → its word in the summary of `pytest -rA`, in pytest's order."""
 MAX_LINE = 500
 """Maximum number of characters of a line; longer messages are cut."""
 
 
 def open_report(key: bytes, descriptor: int) -> "Callable[..., None]":
-    """Return a function that writes a signed, numbered line to `descriptor`, which is first moved to a random number."""
+    """Return a function that writes signed lines to `descriptor`, after moving it to a random number to hide it from tests."""
     limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 3000)
     hidden = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(limit // 2, limit))
     os.close(descriptor)
@@ -59,7 +58,7 @@ report_line = open_report(bytes.fromhex(SECRETS.pop("key")), SECRETS.pop("descri
 os.environ.pop("PYTEST_PLUGINS", None)  # do not load the plugin in a pytest that a test starts
 
 
-def leave_no_trace(folder: str) -> None:
+def remove_import_path(folder: str) -> None:
     """Remove the plugin's folder from the import paths, so that tests cannot see it or import from it."""
     sys.path[:] = [place for place in sys.path if place != folder]
     rest = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place not in ("", folder)]
@@ -69,7 +68,7 @@ def leave_no_trace(folder: str) -> None:
 
 
 if "__file__" in globals():  # else the plugin was not imported from a folder
-    leave_no_trace(os.path.dirname(__file__))  # noqa: PTH120
+    remove_import_path(os.path.dirname(__file__))  # noqa: PTH120
 
 
 @contextmanager
@@ -160,7 +159,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Write the last lines of log (the bare mark) and report, which prove that pytest finished."""
+    """Write the last line of the log (only the mark) and of the signed report. They prove that pytest finished."""
     print(MARK, flush=True)
     report_line(end=True)
 

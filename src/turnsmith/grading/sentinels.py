@@ -34,7 +34,7 @@ def fixture_{breaks}():
 def test_{breaks}(fixture_{breaks}):
     pass
 """
-_ENDS = {"passes": "passed", "fails": "failed", "skips": "skipped", "breaks": "error"}
+_STATUSES = {"passes": "passed", "fails": "failed", "skips": "skipped", "breaks": "error"}
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Sentinels:
 def draw_sentinels(folder: PurePosixPath) -> Sentinels:
     """Make sentinel tests with random names, for the folder of the expected tests."""
     path = draw_path(folder)
-    names = {end: token_hex(4) for end in _ENDS}
-    statuses = {f"{path}::test_{names[end]}": status for end, status in _ENDS.items()}
+    names = {end: token_hex(4) for end in _STATUSES}
+    statuses = {f"{path}::test_{names[end]}": status for end, status in _STATUSES.items()}
     return Sentinels(path, _TEXT.format(**names), statuses)
 
 

@@ -60,7 +60,7 @@ class SuiteReport:
     def agrees(self) -> bool:
         """Return True if the exit code of the suite agrees with its log.
 
-        An unexpected success fails unittest but not pytest; if nothing else failed, both exit codes agree.
+        An unexpected success fails unittest but not pytest; if nothing else failed, exit codes 0 and 1 both agree.
         """
         statuses = {result.status for result in self.results.values()}
         failed = not statuses.isdisjoint(("failed", "error"))
@@ -133,7 +133,7 @@ class Suite:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of the tests. Pytest loads installed plugins only in a task's own Python or image."""
+        """Return the tests' environment variables. Installed pytest plugins load only in a task's own Python or image."""
         return {**TEST_ENV, **({} if self.environment or self.image else NO_PLUGINS)}
 
 
@@ -150,7 +150,7 @@ async def run_suite(
 ) -> SuiteReport:
     """Run a suite in a new sandbox, if possible in a fork of a process that has already imported pytest.
 
-    If pytest does not finish there, or with `is_cold`, run it in a new interpreter. Raises SandboxError, and the errors
+    If pytest does not finish in the fork, or with `is_cold`, use a new interpreter. Raises SandboxError, and the errors
     of `prepare`.
     """
     run = run_warm if suite.plain_command and not is_cold else run_cold

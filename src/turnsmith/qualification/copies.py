@@ -1,7 +1,7 @@
-"""Search for copies of a task's patches in the working tree and in the system around it.
+"""Search for copies of a task's gold patch and test patch, in its working tree and in the rest of a sandbox.
 
-Searches run in a sandbox as its user, so they find what an agent could read; archives are not opened. A search
-that does not find a planted file raises SandboxError.
+A search runs as the sandbox's user, so it finds only files that an agent could read. It opens no archives. Each search
+must also find a file that it planted itself; otherwise it raises SandboxError.
 """
 
 import fnmatch
@@ -20,10 +20,10 @@ from turnsmith.sandboxes.setup import set_up
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
-"""A file is a copy of another if it has this share of its distinct lines. Shorter files are not compared."""
+"""Minimum share of an original file's distinct lines in a copy of it, and their minimum number in an original."""
 MAX_QUOTE_CHARACTERS = 60
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
-"""Patterns of folders that hold installed modules of one file. A module of a package is looked for in all folders."""
+"""Patterns of folders in which a top-level module `x.py` is looked for. A module of a package, `a/x.py`, may be anywhere."""
 TIMEOUT_S = 900.0
 BAIT, ANSWER = ".turnsmith-bait", ".turnsmith-answer"
 """Name of the planted file that a search must find, and of the file to which the search writes the found paths."""
@@ -39,12 +39,12 @@ GREP = f'LC_ALL=C grep -rlsIZF -D skip --exclude={ANSWER} -f {BAIT} -- "$@" || [
 
 @dataclass(frozen=True)
 class SystemFiles:
-    """Files outside the working tree, in sandboxes with the same image, that may contain a task's fix or tests."""
+    """Files of one image outside the working tree that may contain the fix or the hidden tests of a task."""
 
     texts: Mapping[str, bytes] = field(default_factory=dict)
     """Path → content of a file that contains a line of a patch."""
     paths: tuple[str, ...] = ()
-    """Paths of installed files and bytecode with the module name of a file that a patch changes."""
+    """Paths of installed modules, as source or bytecode, that are named like a module that a gold patch changes."""
 
     def find_leaks(self, task: Task) -> list[Leak]:
         """Find the files that contain parts of a task's gold patch or hidden tests."""
@@ -54,9 +54,9 @@ class SystemFiles:
 
 
 async def search_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Sequence[Task]) -> SystemFiles:
-    """Search a sandbox outside the working tree for copies of the patches of all tasks at once. Raises SandboxError.
+    """Search the files of a new sandbox, except the working tree, for copies of all tasks' patches. Raises SandboxError.
 
-    Without isolation the agent can read the whole machine, so nothing is searched.
+    Return no files if the provider does not isolate sandboxes, because agents can then read the whole machine.
     """
     if provider.isolation == Isolation.NONE:
         return SystemFiles()
@@ -72,8 +72,8 @@ async def search_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Seq
 async def search_tree(case: Case) -> list[Leak]:
     """Search the working tree that the agent gets for copies of the task's patches. Raises SetupFailed, SandboxError.
 
-    A file with another suffix than the changed file, such as a stored patch, is a leak if it contains one fragment. A file
-    with the same suffix must also be a copy of the changed file, since a function may occur in several files.
+    A fragment is some consecutive lines of a patch. A file with another suffix than the changed file, such as a stored
+    patch, is a leak if it contains one fragment. A file with the same suffix must also contain most of the changed file.
     """
     fragments, found = fragments_of(case.task), list[Leak]()
     spec = SandboxSpec.of(case.tree)
@@ -94,7 +94,7 @@ async def search_tree(case: Case) -> list[Leak]:
 
 
 def fragments_of(task: Task) -> list[Fragment]:
-    """List the fragments of a task's gold patch and test patch that a search looks for."""
+    """List the fragments (some consecutive lines) of a task's gold patch and test patch, for which a search looks."""
     return [*make_fragments(task.patch, LeakKind.GOLD_PATCH), *make_fragments(task.test_patch, LeakKind.TEST_PATCH)]
 
 
@@ -127,18 +127,18 @@ def _name_installed(path: str) -> list[str]:
 
 
 async def find_texts(sandbox: Sandbox, where: str, lines: Collection[bytes]) -> list[str]:
-    """Find the text files in a sandbox that contain one of the given texts. Raises SandboxError."""
+    """Find the text files with one of the lines, in the folders that `where` sets: TREE or SYSTEM. Raises SandboxError."""
     return await _search(sandbox, where + GREP, b"\n".join(sorted(lines))) if lines else []
 
 
 async def find_paths(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
-    """Find the files in a sandbox whose paths match a pattern; `*` also matches slashes. Raises SandboxError."""
+    """Find the files whose paths match a pattern (`*` also matches slashes); `where` is TREE or SYSTEM. Raises SandboxError."""
     tests = " -o ".join(f"-path {quote(pattern)}" for pattern in [f"*/{BAIT}", *sorted(patterns)])
     return await _search(sandbox, f'{where}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
 
 
 async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str]:
-    """Run a search; return the found paths except the planted file. Raises SandboxError if that file was not found."""
+    """Run a search command; return the found paths except the planted file. Raises SandboxError if that was not found."""
     try:
         await sandbox.write(BAIT, bait)
         result = await sandbox.exec(f"( {command} ) > {ANSWER} && echo >> {ANSWER}", timeout_s=TIMEOUT_S)

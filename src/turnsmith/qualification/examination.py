@@ -1,4 +1,4 @@
-"""Examination of one task: search for copies of its fix, then repeated test runs, the first in a new interpreter."""
+"""Examination of one task: search for copies of its fix, then test runs on the untouched tree and with the gold patch."""
 
 import asyncio
 import statistics
@@ -29,9 +29,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 MAX_TRIES = 3
 MIN_REPEATS = 2
-"""Minimum number of repeats: one run in a new interpreter, one as the grader runs tests."""
+"""Minimum number of repeated test runs: the first in a new interpreter, the second as in training."""
 PATIENCE, PATIENCE_S = 10.0, 60.0
-"""Time limit of tests on the untouched tree and with mutants: this factor of the gold patch's time, plus seconds."""
+"""Factor and seconds of a time limit: tests may take the factor times as long as with the gold patch, plus the seconds."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Criteria:
     tests_timeout_s: float = 1_800.0
     """Time limit in seconds of the tests with the gold patch."""
     needs_names: bool = True
-    """True to leave out tasks whose FAIL_TO_PASS tests all fail because a name is missing."""
+    """True to reject tasks whose FAIL_TO_PASS tests all need names that the gold patch adds and the issue does not give."""
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
     """Sandbox settings. A verdict holds only for the settings with which it was found."""
 
@@ -51,7 +51,7 @@ class Criteria:
 def is_settled(record: Qualification, criteria: Criteria) -> bool:
     """Return True if a task with this record need not be examined again under the criteria.
 
-    Leaks outside the tree are always searched again, since the system may have changed.
+    A task with a leak outside its working tree is examined again, because the machine's files may have changed.
     """
     match record.verdict:
         case Verdict.QUALIFIED:
@@ -109,7 +109,7 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_r
 
 
 async def retry(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function, and call it again if the infrastructure fails. Raises the last SandboxError or GradingError."""
+    """Call a function, up to three times if the infrastructure fails. Raises the last SandboxError or GradingError."""
     for _ in range(MAX_TRIES - 1):
         try:
             return await attempt(*args, **kwargs)
@@ -119,9 +119,9 @@ async def retry(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.k
 
 
 async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[list[Grade], list[Grade], SuiteReport]:
-    """Grade the untouched tree and the gold patch repeatedly; return both lists and the untouched tree's first report.
+    """Grade the untouched tree and the gold patch `num` times; return both lists and the untouched tree's first report.
 
-    `shared` grades replace runs of the gold patch. A final verdict ends the runs early.
+    `shared` holds grades of earlier runs of the gold patch. Runs end early if more of them cannot change the verdict.
     Raises SetupFailed, SandboxError, GradingError.
     """
     left = iter(shared)
@@ -138,17 +138,17 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
 
 
 def shorten_limit(case: Case, gold_s: float) -> Case:
-    """Shorten the time limit to a multiple of the gold patch's time, for bugs and mutants that hang."""
+    """Shorten the time limit to a multiple of the gold patch's time, because a bug or mutant may make tests hang."""
     return replace(case, tests_timeout_s=min(case.tests_timeout_s, PATIENCE_S + PATIENCE * gold_s))
 
 
 async def repeat_gold(case: Case, num: int) -> list[Grade]:
-    """Grade the gold patch repeatedly, first in a new interpreter. Raises SetupFailed, SandboxError, GradingError."""
+    """Grade the gold patch `num` times, first in a new interpreter. Raises SetupFailed, SandboxError, GradingError."""
     return [await grade_gold(case, is_first=number == 0) for number in range(num)]
 
 
 async def grade_gold(case: Case, *, is_first: bool) -> Grade:
-    """Grade the gold patch: first in a new interpreter, later as in training."""
+    """Grade the gold patch: in a new interpreter if `is_first`, else as in training."""
     if is_first:
         return to_grade(case, await retry(run_afresh, case, is_gold=True))
     return await retry(grade, case, is_gold=True)
@@ -160,7 +160,7 @@ def to_grade(case: Case, report: SuiteReport) -> Grade:
 
 
 async def grade(case: Case, *, is_gold: bool) -> Grade:
-    """Grade the gold patch or the untouched tree. Raises GradingError if the grader failed, PluginFailed if its plugin did."""
+    """Grade the gold patch or the untouched tree. Raises GradingError; PluginFailed if the grader's pytest plugin fails."""
     grader = Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
     found = await (grader.grade(case.tree, case.task.patch) if is_gold else grader.grade_unpatched(case.tree))
     if found.outcome is Outcome.GRADER_FAILED:
@@ -185,7 +185,7 @@ async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
 
 
 async def inspect_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
-    """Find a qualified task's test data, and the ability of its audit. Raises SetupFailed, SandboxError, GradingError."""
+    """Find a task's test data, and if audits can reach a verdict. Raises SetupFailed, SandboxError, GradingError."""
     data = await retry(find_test_data, case)
     try:
         return {"audit": await find_ability(case, shared_runs, gold_s), "test_data": data}
@@ -194,7 +194,7 @@ async def inspect_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float)
 
 
 async def find_ability(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> Ability:
-    """Find the ability of the task's audit by runs of the gold patch. Raises SandboxError, GradingError."""
+    """Find out by runs of the gold patch if audits can reach a verdict. Raises SandboxError, GradingError."""
     if not case.is_sealed:
         return Ability("only suites of pytest can be audited")
     limited = shorten_limit(case, gold_s)
@@ -206,6 +206,6 @@ async def find_ability(case: Case, shared_runs: GoldRuns | None, gold_s: float) 
 
 
 async def try_audit(case: Case) -> GoldTrial:
-    """Run the tests with the gold patch, under random names and with mutants. Raises SandboxError, GradingError."""
+    """Run the tests with the gold patch, first renamed, then with wrong expectations. Raises SandboxError, GradingError."""
     tests, gold = await retry(read_tests, case), select_gold(case.tree)
     return await retry(try_gold, tests, gold, SystemRandom())

@@ -23,7 +23,7 @@ FIXTURES = ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule")
 MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
 
 Concerns = Callable[[str], bool]
-"""Function that returns True if a message is about the test with the given id."""
+"""Function of a test id: True if an error message of a log concerns this test."""
 
 
 def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
@@ -37,7 +37,7 @@ def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
 
 
 def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
-    """Yield error messages in a log: of pytest about files, folders and `conftest.py`, then of unittest."""
+    """Yield the errors in a log as pairs: a function that tells which tests an error concerns, and its message."""
     for path, text in COLLECTING.findall(log):
         yield _lies_in(path), _last(COMPLAINT, text)
     for text in LOADING.findall(log):
@@ -47,17 +47,17 @@ def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
-    """Return the last match in a traceback; of several exceptions, the last one ended the test."""
+    """Return the last match of a pattern in a traceback; of several exceptions, the last one ended the test."""
     return next(reversed(pattern.findall(text)), "")
 
 
 def _lies_in(path: str) -> Concerns:
-    """Make a function that returns True for pytest ids in a file or below a folder."""
+    """Make a function that returns True for ids of pytest tests in the given file or folder."""
     return lambda test: PurePosixPath(test.split("::")[0]).is_relative_to(path)
 
 
 def _is_named(heading: str, docstring: str) -> Concerns:
-    """Make a function that returns True for unittest ids of a heading, or of tests in the named class or module.
+    """Make a function that returns True for the tests that a heading of unittest names: one test, a class or a module.
 
     unittest may omit the package of a module that it cannot import: `test_a (unittest.loader._FailedTest)`.
     """
@@ -77,10 +77,10 @@ def name_in_full(test: str) -> str:
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
-    """List names that tests miss, the gold patch adds and the issue does not give; empty unless each message reports one.
+    """List the names that tests miss, that the gold patch adds and that the issue does not give.
 
-    The paper leaves out tasks whose tests fail by AttributeError or ImportError. A wrong value can raise the same
-    errors (`'int' object has no attribute 'isdigit'`), so the name must be one that the patch adds.
+    Empty unless each error message reports a missing name that the patch adds. The type of the error does not suffice,
+    because a wrong value can raise it, too: `'int' object has no attribute 'isdigit'`.
     """
     brought = new_words(task.patch)
     found = [MISSING.search(message) for message in messages]
@@ -91,7 +91,7 @@ def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
 
 
 def gives_name(issue: str, name: str) -> bool:
-    """Return True if an issue contains a name as code: `.refund`, `refund(`, quoted, or unusual as a word."""
+    """Return True if an issue gives a name. Possible English words count only as code: `.refund`, `refund(`, or quoted."""
     word = rf"(?<!\w){re.escape(name)}(?!\w)"
     is_prose = name.isalpha() and name in (name.lower(), name.capitalize())
     return re.search(rf"(?<=[`'\".]){word}|{word}(?=[`'\"(])" if is_prose else word, issue) is not None

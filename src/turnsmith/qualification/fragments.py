@@ -1,7 +1,7 @@
-"""Fragments of a patch: consecutive lines that only the patched tree should contain, without indentation and blanks.
+"""Fragments of a patch: consecutive lines that only the patched tree should contain, without indentation and empty lines.
 
-Each hunk gives one fragment with its context and added lines, which also finds fixes that remove a line. Longer additions
-give one fragment for every four consecutive lines, to find moved text. Single lines are too common to be fragments.
+Each hunk gives one fragment: its context and added lines. So a fix that only removes lines has a fragment, too. Longer
+additions give one fragment for every four consecutive lines, to find moved text. Single lines are too common.
 """
 
 import re
@@ -28,13 +28,13 @@ class Fragment:
     kind: LeakKind
     """Patch from which the fragment comes: gold patch or test patch."""
     path: str
-    """Path of the changed file; of a renamed file, one of its paths."""
+    """Path of the changed file; a renamed file has a fragment for its old path, and one for its new path."""
     text: bytes
     """Line end, then the stripped lines, each with a line end."""
 
     @property
     def anchor(self) -> bytes:
-        """Return the fragment's longest line, for which a quick search looks first."""
+        """Return the fragment's longest line, which searches look for before they compare all lines."""
         return max(self.text.split(b"\n"), key=len)
 
     def is_in(self, content: bytes) -> bool:
@@ -55,7 +55,7 @@ def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
 
 
 def _split(body: Sequence[str]) -> Iterator[list[bytes]]:
-    """Yield the new lines of a hunk, and each run of consecutive added lines, if they are long enough."""
+    """Yield the context and added lines of a hunk together, then every four consecutive added lines; skip short ones."""
     after = [line for line in body if line[:1] not in ("-", "\\")]
     if len(lines := _strip_marks(after)) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
         yield lines

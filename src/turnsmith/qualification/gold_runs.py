@@ -1,7 +1,8 @@
-"""Test runs with the gold patch that tasks share, since bugs made in one tree have the same tree after the fix.
+"""Test runs with the gold patch that several tasks share.
 
-Tasks share runs if their gold patches leave equal files and their tests run in the same way. Shared runs count only if all
-expected tests of all these tasks passed without tampering; otherwise each task is run alone.
+If several bugs were made in one tree, all their gold patches restore that tree, so one test run serves all tasks.
+The tests must also run in the same way. Shared runs count only if all expected tests of all these tasks passed without
+tampering; otherwise each task is run alone.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ class GoldRuns:
     trial: asyncio.Future[GoldTrial] | None = None
 
     async def run(self, task: Task, run: Run) -> list[Grade]:
-        """Return a task's grades from the shared runs, which the first call makes; empty if the runs do not count."""
+        """Return a task's grades from the shared runs, which the first call starts; empty if a run did not resolve its task."""
         self.runs = self.runs or asyncio.ensure_future(run(self.case))
         try:
             grades = await asyncio.shield(self.runs)
@@ -55,7 +56,7 @@ class GoldRuns:
         ]
 
     async def try_gold(self, tests_timeout_s: float, attempt: Callable[[Case], Awaitable[GoldTrial]]) -> GoldTrial:
-        """Try the gold patch on the tests of all tasks, once, at the first call.
+        """Call `attempt` once, with the tests of all tasks that share the runs; later calls return the first result.
 
         Raises SandboxError, GradingError.
         """
@@ -65,7 +66,7 @@ class GoldRuns:
 
 
 def group_gold_runs(cases: Sequence[Case]) -> dict[str, GoldRuns]:
-    """Return task id → runs that the task shares with others. Reads every tree once (about 10 ms each)."""
+    """Group tasks whose gold patches leave equal trees; return task id → shared test runs. Takes about 10 ms per tree."""
     groups = defaultdict[str, list[Case]](list)
     for case in cases:
         if digest := digest_gold_runs(case):
@@ -89,7 +90,7 @@ def expect_all(tasks: Sequence[Task]) -> Task:
 
 
 def digest_gold_runs(case: Case) -> str:
-    """Hash the tree with the gold patch, and the settings of its tests; empty if the gold patch does not apply."""
+    """Hash the tree with the gold patch, and the settings of its tests; empty if the task cannot share test runs."""
     if not case.is_sealed or not case.tree.layers:
         return ""
     places = {path: place for path, place in walk_merged(case.tree.layers) if path.partition("/")[0] != ".git"}
@@ -102,7 +103,7 @@ def digest_gold_runs(case: Case) -> str:
 
 
 def _list_fixed(places: Mapping[str, Path], patched: Mapping[str, bytes | None]) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the entries of the tree with the gold patch. Files keep their modes, since the patch of a bug changes none."""
+    """Yield path, mode and content of each file in the tree with the gold patch; modes are those before the patch."""
     for path in sorted({*places, *patched}):
         mode, content = read_entry(places[path]) if path in places else (0, b"")
         yield path, mode, patched.get(path, content) or b""

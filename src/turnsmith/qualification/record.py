@@ -85,7 +85,7 @@ class Passes(Record):
 
 
 class Qualification(Record):
-    """Qualification record of one task."""
+    """Result of examining if one task is fit for training."""
 
     instance_id: str
     version: int = VERSION
@@ -94,17 +94,17 @@ class Qualification(Record):
     verdict: Verdict
     detail: str = ""
     repeats: int = 0
-    """Number of test runs on the untouched tree, and of those with the gold patch. The first run uses a new interpreter."""
+    """Number of test runs on the untouched tree; the tests ran as often with the gold patch."""
     leaks: list[Leak] = Field(default_factory=list)
     passes: dict[str, Passes] = Field(default_factory=dict)
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass in every run with the gold patch."""
     missing_names: list[str] = Field(default_factory=list)
-    """Names that FAIL_TO_PASS tests miss, the gold patch adds and the issue does not give; empty if a test misses none."""
+    """Names that FAIL_TO_PASS tests need, the gold patch adds and the issue does not give; empty if a test fails otherwise."""
     audit: Ability | None = None
-    """Ability of the task's audit; None if unknown (infrastructure fault) or the task is not qualified."""
+    """Result of checking if audits of the task's patches can reach a verdict; None if this was not checked or failed."""
     audit_fault: str = ""
-    """Infrastructure fault because of which the audit's ability is unknown."""
+    """Infrastructure fault that prevented the check if audits can reach a verdict; empty if there was none."""
     test_data: list[str] = Field(default_factory=list)
     """Files outside test folders that only tests read or import while they run with the gold patch."""
     gold_s: float = 0.0
@@ -118,7 +118,7 @@ class Qualification(Record):
 
 
 def qualified(task: Task, record: Qualification) -> Task:
-    """Return the task with the time of its gold patch and its test data added, and quarantined tests removed."""
+    """Return the task without quarantined tests, and with the gold patch's test time and the test data of its record."""
     found = {GOLD_S: record.gold_s, QUARANTINED: record.quarantined, TEST_DATA: record.test_data}
     facts: dict[str, Any] = {name: value for name, value in found.items() if value}
     kept = [test for test in task.PASS_TO_PASS if test not in record.quarantined]
@@ -128,7 +128,7 @@ def qualified(task: Task, record: Qualification) -> Task:
 def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
     """Hash everything on which a verdict depends: task, tree, sandbox settings and record version.
 
-    The location of the layers does not matter.
+    The location of the tree on disk does not matter.
     """
     runtime = f"{VERSION} {_name_runtime(tuple(sandbox.test_plugins))} {sandbox.kind}"
     task = tree.task
@@ -140,7 +140,7 @@ def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
 
 @lru_cache(maxsize=4096)
 def digest_tree(layers: tuple[Path, ...]) -> str:
-    """Return the SHA-256 of paths, kinds, modes and contents of a tree of layers; cached in this process."""
+    """Return the SHA-256 of paths, modes and contents of the tree that stacked folders form; cached in this process."""
     return digest_entries((path, *read_entry(place)) for path, place in sorted(walk_merged(layers)))
 
 
@@ -205,7 +205,7 @@ def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
 
 
 def _judge_rest(task: Task, base: Sequence[Grade], gold: Sequence[Grade]) -> Decision:
-    """Decide the verdict on a task whose FAIL_TO_PASS tests are sound; quarantine PASS_TO_PASS tests that are flaky."""
+    """Decide the verdict on a task whose FAIL_TO_PASS tests always had the right result; quarantine flaky PASS_TO_PASS tests."""
     flaky = [test for test in task.PASS_TO_PASS if 0 < count_passes(base, test) < len(base)]
     unsteady = tuple(test for test in task.PASS_TO_PASS if test in flaky or count_passes(gold, test) < len(gold))
     if unsteady and len(unsteady) == len(task.PASS_TO_PASS):

@@ -36,8 +36,8 @@ async def qualify_task_set(
         done = {name for name, record in known.items() if is_settled(record, criteria)}
         waiting = [case for case in cases if case.task.instance_id not in done]
         if done:
-            left = f"{len(waiting)} are examined" if waiting else "none is examined"
-            progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks have records, {left}")
+            left = f"the other {len(waiting)} are examined now" if waiting else "none is left to examine"
+            progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks have records; {left}")
         if waiting:
             systems = await _search_systems(waiting, progress)
             known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
@@ -61,7 +61,7 @@ async def _search_systems(cases: Sequence[Case], progress: Progress) -> dict[str
 
 
 def name_system(task: Task) -> str:
-    """Name the image and environment of a task, in messages."""
+    """Return a key that tasks with the same image and environment share."""
     return f"{task.image}\n{task.environment}"
 
 
@@ -89,8 +89,8 @@ async def _examine_all(
 async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvider, progress: Progress) -> TaskSet:
     """Return the qualified tasks, on which a run may train. Raises UsageError, SandboxError.
 
-    Practice tasks that the run made itself are not examined: their tests were run when they were made, and their invented
-    repositories have no copies.
+    Practice tasks are not examined: the run ran their tests when it made them. It generated their repositories, so there
+    are no copies elsewhere.
     """
     source = config.train_tasks
     if not source or source.practice_tasks or not config.require_qualified:
@@ -109,7 +109,7 @@ def find_record_file(task_set: TaskSet) -> Path:
 
 
 def read_qualifications(task_set: TaskSet, sandbox: SandboxConfig) -> dict[str, Qualification]:
-    """Read the last valid record of each task. Records of older versions of the task or of pytest are ignored."""
+    """Read each task's last record that was made with its present files, settings and version of pytest."""
     records = list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
     keys = {tree.instance_id: make_key(tree, sandbox) for tree in task_set.list_trees() if records}
     return {record.instance_id: record for record in records if keys.get(record.instance_id) == record.key}
@@ -130,12 +130,12 @@ def keep_qualified(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress
 
 
 def leave_out_unfit(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress) -> TaskSet:
-    """Leave out the tasks that are recorded as unfit from an evaluation set; keep tasks without a record."""
+    """Remove tasks with an unfit verdict from an evaluation set; keep tasks without a record."""
     return leave_out(task_set, read_qualifications(task_set, sandbox), progress)
 
 
 def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress: Progress) -> TaskSet:
-    """Remove unfit tasks and quarantined tests. Raises UsageError if nothing is left."""
+    """Return a task set without its unfit tasks and quarantined tests. Raises UsageError if no task is left."""
     known = [(task, records.get(task.instance_id)) for task in task_set.tasks]
     kept = [(task, record) for task, record in known if not record or record.is_qualified]
     unfit = Counter(record.verdict.value for _, record in known if record and not record.is_qualified)

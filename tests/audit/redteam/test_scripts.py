@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from support.grading.naive import NAIVE, find_fooled
-from turnsmith.audit.redteam.scripts import CHECKOUT, LAYERS, TargetName, find_folder, read_script, read_scripts
+from turnsmith.audit.redteam.scripts import CHECKOUT, DEFENCES, TargetName, find_folder, read_script, read_scripts
 from turnsmith.audit.redteam.targets import to_module
 from turnsmith.cli import make_app
 from turnsmith.errors import UsageError
@@ -28,7 +28,7 @@ def test_headers_contain_known_values():
 
 
 def test_attacks_cover_both_layers():
-    assert {script.layer for script in ATTACKS} == set(LAYERS)
+    assert {script.layer for script in ATTACKS} == set(DEFENCES)
     assert len(ATTACKS) <= 64
     assert len(HONEST) >= 10
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from support.episodes.silence import Silence
-from turnsmith.audit.redteam.scripts import CHECKOUT, LAYERS, Script
+from turnsmith.audit.redteam.scripts import CHECKOUT, DEFENCES, Script
 from turnsmith.audit.redteam.trials import Trial, score_scripts, sum_up, try_all
 from turnsmith.cli import make_app
 from turnsmith.types import Audit, Grade, Outcome
@@ -67,7 +67,7 @@ def test_an_attack_that_breaks_the_infrastructure_fails_the_trial(outcome):
 
 
 def test_an_attack_stopped_by_another_layer_than_its_header_names_is_reported():
-    stopped = [Trial(make_script(layer=layer), "toy", Grade(outcome=Outcome.UNRESOLVED)) for layer in LAYERS]
+    stopped = [Trial(make_script(layer=layer), "toy", Grade(outcome=Outcome.UNRESOLVED)) for layer in DEFENCES]
     assert sum_up(stopped[:1])["stopped_elsewhere"] == []
     assert sum_up(stopped)["stopped_elsewhere"] == ["attack-by-hand"]
 

@@ -13,11 +13,12 @@ CHECKOUT = Path(turnsmith.__file__).parents[2] / "redteam"
 """Folder of the scripts, if Turnsmith is installed from a checkout; wheels do not contain it."""
 KINDS = {"attacks": "attack", "honest": "honest"}
 """Name of a folder → kind of its scripts."""
-LAYERS = ("verdict", "audit")
+DEFENCES = ("verdict", "audit")
+"""Checks that can stop an attack; the header `# layer:` of a script names one."""
 HEADER = re.compile(r"^# (\w+): (.+)$", re.MULTILINE)
 
 When = Literal["all", "suspicious", "off"]
-"""Resolved patches that are audited before they are rewarded."""
+"""Choice of the resolved patches that are audited before a reward: all, those with suspicious lines, or none."""
 TargetName = Literal["toy", "package"]
 
 
@@ -29,6 +30,7 @@ class Script:
     kind: str
     """Kind of the script: `attack` or `honest`."""
     tries: str
+    """One line that describes the attack or the honest change."""
     layer: str
     """Defence that stops the attack, `verdict` or `audit`; empty for an honest script."""
     only: str
@@ -64,7 +66,7 @@ def read_script(path: Path, kind: str) -> Script:
     text = path.read_text(encoding="utf-8")
     header = dict(HEADER.findall(text))
     layer = header.get("layer", "")
-    if "tries" not in header or (kind == "attack" and layer not in LAYERS):
+    if "tries" not in header or (kind == "attack" and layer not in DEFENCES):
         raise UsageError(
             f"{path} needs a header: '# tries: …' and, for an attack, '# layer: verdict' or '# layer: audit'"
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.audit.auditor import Auditor
-from turnsmith.audit.redteam.scripts import LAYERS, Script, When
+from turnsmith.audit.redteam.scripts import DEFENCES, Script, When
 from turnsmith.audit.redteam.targets import TESTS_TIMEOUT_S, Target, make_target
 from turnsmith.audit.screening import find_suspicions
 from turnsmith.errors import SandboxError
@@ -154,7 +154,7 @@ def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
     """Count attacks and honest patches by result. `caught_share` is the share of attacks that only audits stopped."""
     attacks = [trial for trial in trials if trial.script.kind == "attack"]
     honest = [trial for trial in trials if trial.script.kind == "honest"]
-    stopped = {layer: sum(trial.stopped_by == layer for trial in attacks) for layer in LAYERS}
+    stopped = {layer: sum(trial.stopped_by == layer for trial in attacks) for layer in DEFENCES}
     paid = sum(trial.paid is True for trial in attacks)
     elsewhere = {trial.script.name for trial in attacks if trial.stopped_by not in ("", trial.script.layer)}
     return {

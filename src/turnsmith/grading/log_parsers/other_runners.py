@@ -8,8 +8,8 @@ from itertools import islice, pairwise, takewhile
 from turnsmith.grading.log_parsers.base import Found, Parser, TestResult, keeps_worst, split_lines
 
 _MAVEN_TEST = re.compile(r"-Dtest=(\S+)")
-_MAVEN_ENDS = {"BUILD SUCCESS": "passed", "BUILD FAILURE": "failed"}
-_GRADLE_ENDS = {"PASSED": "passed", "FAILED": "failed"}
+_MAVEN_STATUSES = {"BUILD SUCCESS": "passed", "BUILD FAILURE": "failed"}
+_GRADLE_STATUSES = {"PASSED": "passed", "FAILED": "failed"}
 _GRADLE_TEST = re.compile(r"[^>]\S*\s+>\s+\S+")
 _TICKS = {"✓": "passed", "✔": "passed", "✖": "failed", "✗": "failed", "✘": "failed", "↩": "skipped"}
 _TICK = re.compile(r"([✓✔✖✗✘↩])\s*(.*)")
@@ -17,7 +17,7 @@ _MOCHA_FAILURE = re.compile(r"\d{1,9}\) ?(.*)")
 _MOCHA_TIMING = re.compile(r"\(\d{1,12}ms\)")
 _MOCHA_COUNTS = re.compile(r"[ \t]*\d{1,12} passing")
 _PHP_SUITE = re.compile(r"(\w.+) \([^()]+\)")
-_SYMPY_ENDS = {"ok": "passed", "F": "failed", "E": "error"}
+_SYMPY_STATUSES = {"ok": "passed", "F": "failed", "E": "error"}
 _SYMPY_HEADING = re.compile(r"_+ (\S+\.py:\S+) _+")
 _JASMINE_FAILURE = re.compile(r"\d{1,9}\)\s(.*)")
 _BLANKS = re.compile(r"\s+")
@@ -32,7 +32,7 @@ def parse_maven(log: str, known: Collection[str]) -> Found:
     for line in map(str.strip, split_lines(log)):
         if named := list(_MAVEN_TEST.finditer(line)):
             tests.append(named[-1][1])
-        if status := next((status for end, status in _MAVEN_ENDS.items() if line.endswith(end)), None):
+        if status := next((status for end, status in _MAVEN_STATUSES.items() if line.endswith(end)), None):
             if tests:
                 yield tests.popleft(), TestResult(status)
             else:
@@ -46,10 +46,10 @@ def parse_gradle(log: str, known: Collection[str]) -> Found:
     last = ""
     for line in map(str.strip, split_lines(log)):
         name, _, word = (" " + line).rpartition(" ")
-        if word not in _GRADLE_ENDS:
+        if word not in _GRADLE_STATUSES:
             last = line if _GRADLE_TEST.fullmatch(line) else last
         elif (test := name.strip() or last) and not test.startswith(">"):
-            yield test, TestResult(_GRADLE_ENDS[word])
+            yield test, TestResult(_GRADLE_STATUSES[word])
             last = ""
 
 
@@ -114,7 +114,7 @@ def parse_sympy(log: str, known: Collection[str]) -> Found:
     for line in map(str.strip, split_lines(log)):
         if heading := _SYMPY_HEADING.fullmatch(line):
             yield heading[1], TestResult("failed")
-        elif line.startswith("test_") and (status := _SYMPY_ENDS.get(line.rpartition(" ")[2])):
+        elif line.startswith("test_") and (status := _SYMPY_STATUSES.get(line.rpartition(" ")[2])):
             yield line.split()[0], TestResult(status)
 
 

@@ -30,7 +30,7 @@ def parse_pytest(log: str, known: Collection[str]) -> Results:
 def _blame_parents(lines: Iterable[str], names: Collection[str]) -> Results:
     """Mark the tests of failed subtests as failed: `[message] (i=1) a.py::T::t - assert 1 == 2`.
 
-    Every test named in the line fails, since code under test can write other names into it.
+    If the line contains the ids of several tests, all of them fail, because code under test can write ids into it.
     """
     results = {}
     for line in lines:
@@ -63,7 +63,7 @@ def _is_closed(name: str) -> bool:
 
 @keeps_worst
 def parse_verbose(log: str, known: Collection[str]) -> Found:
-    """Read every line that begins or ends with a status word, without timings: `PASSED name (0.1s)`, `name PASSED [ 50%]`."""
+    """Read lines that begin or end with a status word: `PASSED name (0.1s)`, `name PASSED [ 50%]`. Timings are cut off."""
     text = TIMING.sub("", log)
     yield from parse_lines(text, known).items()
     found = filter(None, map(_read_last, split_lines(text)))

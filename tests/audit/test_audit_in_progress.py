@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from turnsmith.audit.auditor import MAX_REPEATS, OpenAudit
+from turnsmith.audit.auditor import MAX_REPEATS, AuditInProgress
 from turnsmith.audit.sources import read_source
 
 FILE, FUNCTION = "test_a.py", "test_a.py::test_add"
@@ -32,7 +32,7 @@ class Scripted:
 
 
 async def conclude(tests):
-    opened = OpenAudit(tests, "patch", "gold")
+    opened = AuditInProgress(tests, "patch", "gold")
     await opened.check_names()
     await opened.check_mutants(Random(0))
     return opened.conclude()
