@@ -164,7 +164,7 @@ def test_a_split_is_repeatable_and_its_layers_are_found(turnsmith, tmp_path, lay
 
 def test_a_split_with_an_empty_part_is_refused(turnsmith, tmp_path, layered):
     ask = ("tasks", "split", layered, "--into", "train=0.5,eval=0.5", "--out", tmp_path / "out")
-    assert_refused(turnsmith(*ask), "1 repository cannot fill 2 parts", "--by id")
+    assert_refused(turnsmith(*ask), "1 repository cannot be divided among 2 parts", "--by id")
     assert not (tmp_path / "out").exists()
     assert_refused(turnsmith(*ask[:4], "train=1", *ask[5:]), "--into train=1")
 
@@ -209,7 +209,7 @@ def test_a_task_in_two_merged_files_is_refused(turnsmith, tmp_path, layered):
 
 def test_merging_one_file_is_refused(turnsmith, tmp_path, layered):
     refused = turnsmith("tasks", "merge", layered, "--out", tmp_path / "merged")
-    assert_refused(refused, layered, "needs two", "give another PATH")
+    assert_refused(refused, layered, "two task files or more", "give another PATH")
     assert not (tmp_path / "merged").exists()
 
 
@@ -251,5 +251,5 @@ def test_contaminated_tasks_are_left_out_with_their_pairs(turnsmith, tmp_path):
     assert_refused(turnsmith(*ask, tmp_path / "no", "--by", "names"), "--by names", "id, repo, patch, issue")
     assert_refused(turnsmith(*ask, tmp_path / "no", "--likeness", "patch=2"), "--likeness patch=2")
     assert_refused(turnsmith(*ask, tmp_path / "out"), "exists already")
-    assert_refused(turnsmith(*ask[:2], evaluated, *ask[3:], tmp_path / "no"), "no task of", "1 by id")
+    assert_refused(turnsmith(*ask[:2], evaluated, *ask[3:], tmp_path / "no"), "no task of", "1 dropped by id")
     assert not (tmp_path / "no").exists()

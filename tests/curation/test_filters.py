@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.data_sets.set_rows import ISSUE, PATCH, make_rebench_row, make_v2_row, write_rows
-from turnsmith.curation.filters import BUNDLES, FILTERS, Fate, choose_filters, parse_filter
+from turnsmith.curation.filters import BUNDLES, FILTERS, Decision, choose_filters, parse_filter
 from turnsmith.curation.funnel import Funnel
 from turnsmith.curation.rows import RunFacts, count_rows, parse_row, read_rows
 from turnsmith.curation.scores import read_scores
@@ -25,7 +25,7 @@ def look(name, row, facts=None):
     return parse_filter(name).look(parsed)
 
 
-def fate(name, row, facts=None):
+def decision(name, row, facts=None):
     return look(name, row, facts)[0].value
 
 
@@ -54,9 +54,9 @@ def fate(name, row, facts=None):
     ],
 )
 def test_what_stays_and_what_is_dropped(name, stays, dropped, reason):
-    assert look(name, make_rebench_row(**stays)) == (Fate.STAYS, "")
+    assert look(name, make_rebench_row(**stays)) == (Decision.STAYS, "")
     found, said = look(name, make_rebench_row(**dropped))
-    assert found is Fate.DROPPED and reason in said
+    assert found is Decision.DROPPED and reason in said
 
 
 @pytest.mark.parametrize(
@@ -76,31 +76,31 @@ def test_what_stays_and_what_is_dropped(name, stays, dropped, reason):
     ],
 )
 def test_a_fact_that_is_not_there_is_unknown(name, columns):
-    assert fate(name, make_rebench_row(**columns)) == "unknown"
+    assert decision(name, make_rebench_row(**columns)) == "unknown"
 
 
 def test_a_vague_issue_is_dropped_with_its_reason():
     row = make_rebench_row(
         problem_statement="Work on sets\n\n* Add failing test\n* Tweak changelog\n* More of the docs"
     )
-    assert look("vague", row) == (Fate.DROPPED, "a list of commits")
-    assert fate("vague", make_rebench_row()) == "stays"
+    assert look("vague", row) == (Decision.DROPPED, "a list of commits")
+    assert decision("vague", make_rebench_row()) == "stays"
 
 
 def test_a_bad_score_counts_where_another_was_never_given():
-    assert fate("llm-score", make_rebench_row(scores=(-1, 3, -1))) == "dropped"
+    assert decision("llm-score", make_rebench_row(scores=(-1, 3, -1))) == "dropped"
 
 
 @pytest.mark.parametrize("as_list", [True, False])
 def test_judgements_of_the_second_set_are_read_in_both_forms(as_list):
-    assert fate("missing-names", make_v2_row(code="A", as_list=as_list)) == "stays"
-    assert fate("missing-names", make_v2_row(code="B2", as_list=as_list)) == "dropped"
-    assert fate("missing-names", make_v2_row(code="B11", as_list=as_list)) == "stays"
-    assert fate("llm-score", make_v2_row(code="A", difficulty="medium", as_list=as_list)) == "stays"
-    assert look("llm-score", make_v2_row(code="B4", as_list=as_list)) == (Fate.DROPPED, "issue_text_score 3")
-    assert look("llm-score", make_v2_row(code="B1", as_list=as_list)) == (Fate.DROPPED, "test_score 3")
-    assert fate("difficulty", make_v2_row(difficulty="hard", as_list=as_list)) == "dropped"
-    assert fate("max-lines=1", make_v2_row(as_list=as_list)) == "dropped"
+    assert decision("missing-names", make_v2_row(code="A", as_list=as_list)) == "stays"
+    assert decision("missing-names", make_v2_row(code="B2", as_list=as_list)) == "dropped"
+    assert decision("missing-names", make_v2_row(code="B11", as_list=as_list)) == "stays"
+    assert decision("llm-score", make_v2_row(code="A", difficulty="medium", as_list=as_list)) == "stays"
+    assert look("llm-score", make_v2_row(code="B4", as_list=as_list)) == (Decision.DROPPED, "issue_text_score 3")
+    assert look("llm-score", make_v2_row(code="B1", as_list=as_list)) == (Decision.DROPPED, "test_score 3")
+    assert decision("difficulty", make_v2_row(difficulty="hard", as_list=as_list)) == "dropped"
+    assert decision("max-lines=1", make_v2_row(as_list=as_list)) == "dropped"
 
 
 def test_a_row_that_nobody_judged_has_no_scores():
@@ -124,7 +124,7 @@ def test_a_row_that_nobody_judged_has_no_scores():
     ],
 )
 def test_what_runs_have_shown(name, facts, expected):
-    assert fate(name, make_rebench_row(), facts) == expected
+    assert decision(name, make_rebench_row(), facts) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_runs_have_shown(name, facts, expected):
     ],
 )
 def test_other_languages_are_not_taken_for_english(text):
-    assert fate("english", make_rebench_row(problem_statement=text)) == "dropped"
+    assert decision("english", make_rebench_row(problem_statement=text)) == "dropped"
 
 
 def test_a_bundle_is_its_filters_and_the_last_limit_counts():

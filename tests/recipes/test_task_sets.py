@@ -168,8 +168,8 @@ async def test_a_run_reports_the_tasks_it_leaves_out(tmp_path, provider):
 @mark.parametrize(
     ("wanted", "fault"),
     [
-        ({"tasks": ["b", "c"]}, r"tasks.jsonl: c .*'\[100%\]'"),
-        ({"limit": 1}, r"tasks.jsonl: a asks for the log parser 'ward'"),
+        ({"tasks": ["b", "c"]}, r"tasks.jsonl: task c .*'\[100%\]'"),
+        ({"limit": 1}, r"tasks.jsonl: task a cannot be graded: it asks for the log parser 'ward'"),
     ],
 )
 def test_a_requested_or_only_task_must_be_gradable(tmp_path, wanted, fault):

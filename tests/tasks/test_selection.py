@@ -26,7 +26,7 @@ def test_a_subset_of_ones_own_is_a_file_of_ids(tmp_path):
 
 
 def test_ids_that_are_not_there_are_named():
-    with pytest.raises(UsageError, match=r"49 of the 50 ids of verified-50 .*sympy__sympy-22080"):
+    with pytest.raises(UsageError, match=r"49 of the 50 task ids of verified-50 .*sympy__sympy-22080"):
         select_subset([make_task("django__django-15315")], "verified-50")
 
 

@@ -1,7 +1,7 @@
 """Detection of training tasks that duplicate evaluation tasks.
 
-The evaluation set is held in memory as shingles (hashes of token sequences or words); training rows are streamed. MinHash finds
-similar candidates, and the reported Jaccard similarity is exact.
+The evaluation set is held in memory as shingles (hashes of token sequences or words); training rows are read one by one. MinHash
+finds candidate pairs, whose exact Jaccard similarity is then computed and reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,17 +16,17 @@ from turnsmith.errors import UsageError
 
 IDENTITIES = ("id", "repo")
 WAYS = (*IDENTITIES, "patch", "issue")
-"""Criteria by which training rows are compared with evaluation rows."""
+"""Criteria by which a training row can match an evaluation row: same task id, same repository, similar patch or issue."""
 THRESHOLDS = {"patch": 0.5, "issue": 0.33}
-"""Criterion → minimum Jaccard similarity of duplicates; chosen by `bench/curation.py`."""
+"""Criterion → minimum Jaccard similarity of two rows that count as duplicates; measured by `bench/curation.py`."""
 BANDS = {"patch": (42, 3), "issue": (63, 2)}
-"""Criterion → bands and rows of its MinHash index. It finds 99.6 % of patches and 99.9 % of issues at the threshold."""
+"""Criterion → (bands, rows per band) of its MinHash index, which finds over 99 % of pairs whose similarity is the threshold."""
 
 
 def choose_ways(given: Sequence[str]) -> Sequence[str]:
     """Return the given criteria without repeats; all if none is given. Raises UsageError if one is unknown."""
     if unknown := next((way for way in given if way not in WAYS), None):
-        raise UsageError(f"--by {unknown}: rows are compared by {', '.join(WAYS)}")
+        raise UsageError(f"--by {unknown}: there is no such criterion; choose from {', '.join(WAYS)}")
     return list(dict.fromkeys(given)) or WAYS
 
 
@@ -55,8 +55,8 @@ class Match:
 
 
 @dataclass
-class Likenesses:
-    """MinHash index of the patches or issues of the evaluation set."""
+class SimilarityIndex:
+    """MinHash index of the evaluation set for one criterion: all its patches, or all its issues."""
 
     way: str
     threshold: float
@@ -92,8 +92,8 @@ class Likenesses:
 
 
 @dataclass
-class Identities:
-    """Index of evaluation rows by task (id, commit) or by repository (name, and the commits that forks share)."""
+class IdentityIndex:
+    """Index of the evaluation set by task (id, mined commit), or by repository (name, and commits, which forks share)."""
 
     way: str
     rows: dict[str, str] = field(default_factory=dict)
@@ -113,12 +113,12 @@ class Identities:
         return [name for name in names if name]
 
 
-Index = Sequence[Identities | Likenesses]
+Index = Sequence[IdentityIndex | SimilarityIndex]
 
 
 def index_rows(rows: Iterable[TaskRow], ways: Sequence[str], thresholds: Mapping[str, float] = THRESHOLDS) -> Index:
-    """Build the index of the evaluation set for the given criteria."""
-    index = [Identities(way) if way in IDENTITIES else Likenesses(way, thresholds[way]) for way in ways]
+    """Build one index of the evaluation set for each criterion in `ways`."""
+    index = [IdentityIndex(way) if way in IDENTITIES else SimilarityIndex(way, thresholds[way]) for way in ways]
     for row in rows:
         for held in index:
             held.add(row)

@@ -19,7 +19,7 @@ CONTAMINATED = "contaminated.jsonl"
 
 @dataclass
 class Decontamination:
-    """Counts of compared, kept and contaminated rows."""
+    """Counts of a decontamination: compared, kept and contaminated training rows."""
 
     num_evaluated: int
     num_rows: int = 0
@@ -47,7 +47,7 @@ def decontaminate_task_file(
     limit: int | None,
     progress: Progress,
 ) -> Decontamination:
-    """Write the tasks that match no evaluation task to the new folder `out`; list the others. Raises UsageError."""
+    """Write the tasks that match no task of `against` to the new folder `out`, with a list of all matches. Raises UsageError."""
     file, evaluated = find_task_file(path), [find_task_file(other) for other in against]
     report = Decontamination(sum(map(count_rows, evaluated)))
     known = chain.from_iterable(map(read_rows, evaluated))
@@ -56,7 +56,11 @@ def decontaminate_task_file(
     with building(out) as folder:
         judged = ((row, report.add(find_matches(row, index))) for row in rows)
         if not write_rows(keep_rows(judged, folder / CONTAMINATED), file, folder, out):
-            counts = ", ".join(f"{count} by {way}" for way, count in report.num_found.items()) or "it holds none"
-            raise UsageError(f"no task of {file} is left ({counts}): take another set, or choose criteria by --by")
+            counts = (
+                ", ".join(f"{count} dropped by {way}" for way, count in report.num_found.items()) or "it holds none"
+            )
+            raise UsageError(
+                f"every task of {file} matches an evaluation task ({counts}): choose fewer criteria by --by"
+            )
     report.num_too_short = {held.way: held.num_too_short for held in index if held.num_too_short}
     return report

@@ -34,11 +34,11 @@ def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: 
 
 
 def refuse_own_folder(path: Path, tasks: Sequence[Task], out: Path) -> None:
-    """Raise UsageError if `out` is the folder of the tasks, or inside one of their layers."""
+    """Raise UsageError if `out` is the folder of the task file, or is inside a folder with files of a task's working tree."""
     folder, place = find_task_file(path).parent.resolve(), out.resolve()
     layers = {(folder / layer).resolve() for task in tasks for layer in task.layers}
     if place == folder or any(place.is_relative_to(layer) for layer in layers):
-        raise UsageError(f"--out {out} belongs to the tasks that are exported: give another folder")
+        raise UsageError(f"--out {out} is a folder that stores the tasks to export: give another folder")
 
 
 def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[Task]:
@@ -51,9 +51,9 @@ def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[
 
 
 def find_records(task_set: TaskSet) -> dict[str, Qualification]:
-    """Find the qualification record of each task; if it has records for several sandbox kinds, the first kind counts.
+    """Map task ids to qualification records. Of several records, the one whose sandbox kind is first in `SANDBOXES` counts.
 
-    Records made with non-default settings are ignored.
+    Records made with non-default sandbox settings are ignored.
     """
     found: dict[str, Qualification] = {}
     for kind in reversed(SANDBOXES.paths):

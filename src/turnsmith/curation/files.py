@@ -1,4 +1,4 @@
-"""Filters, splits and merges of task files. Rows are streamed; qualification records of kept tasks are copied."""
+"""Filters, splits and merges of task files. Rows are read one by one; qualification records of kept tasks are copied."""
 
 import json
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ from turnsmith.tracking.loops import follow
 
 DROPPED, FUNNEL = "dropped.jsonl", "funnel.json"
 PlacedRow = tuple[str, TaskRow]
-"""Row to write, and the subfolder of the output whose task file gets it ("" for the output folder itself)."""
+"""Name of the output subfolder whose task file receives the row ("" for the output folder itself), and the row."""
 
 
 def filter_task_file(
@@ -49,7 +49,7 @@ def _explain_empty(file: Path, funnel: Funnel) -> str:
 
 
 def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Iterator[PlacedRow]:
-    """Yield the rows without findings (reasons to drop a row). Write all findings to `log` as lines of JSON."""
+    """Yield the rows that have no findings, i.e. no reasons to drop them. Write all findings to `log` as lines of JSON."""
     with log.open("w", encoding="utf-8") as lines:
         for row, findings in judged:
             lines.writelines(json.dumps(asdict(finding)) + "\n" for finding in findings)
@@ -58,7 +58,10 @@ def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Ite
 
 
 def write_rows(rows: Iterable[PlacedRow], file: Path, folder: Path, out: Path) -> dict[str, int]:
-    """Append rows of `file` and their qualification records to task files in `folder`. Return counts by subfolder."""
+    """Write rows of `file`, with their qualification records, to the subfolder of `folder` that each row names.
+
+    `folder` is later renamed to `out`, so relative paths in the rows start at `out`. Return row counts by subfolder.
+    """
     names = defaultdict[str, set[str]](set)
     with ExitStack() as opened:
         targets: dict[str, Any] = {}
@@ -73,7 +76,7 @@ def write_rows(rows: Iterable[PlacedRow], file: Path, folder: Path, out: Path) -
 
 
 def copy_records(file: Path, folder: Path, kept: set[str]) -> None:
-    """Copy the last qualification record of each kept task."""
+    """Copy the last qualification record of each kept task from the folder of the task file `file` to `folder`."""
     records = {record.instance_id: record for record in read_current(file) if record.instance_id in kept}
     for record in records.values():
         append_record(folder / qualification.FILE_NAME, record)
@@ -85,7 +88,7 @@ def stream_rows(file: Path, label: str, progress: Progress, limit: int | None = 
 
 
 def add_facts(rows: Iterable[TaskRow], file: Path) -> Iterator[TaskRow]:
-    """Attach qualification records and scores to rows, if the task file's folder has such files."""
+    """Attach qualification results and language-model scores to rows, if the task file's folder contains such records."""
     facts = {record.instance_id: to_facts(record) for record in read_current(file)}
     scored = read_records(file.with_name(scoring.FILE_NAME), scoring.ScoreRecord)
     scores = {record.instance_id: record.scores for record in scored}
@@ -103,7 +106,6 @@ def read_current(file: Path) -> Iterator[Qualification]:
 
 
 def to_facts(record: Qualification) -> RunFacts:
-    """Convert a qualification record to the facts that filters use."""
     uneven = [
         test
         for test, passes in record.passes.items()
@@ -129,14 +131,14 @@ def split_task_file(
         counts = write_rows(rows, file, folder, out)
         if empty := [part.name for part in parts if part.name not in counts]:
             remedy = ", or another --seed" if by == "id" else ""
-            raise UsageError(f"{file}: no task falls into {empty[0]}: give it a larger share{remedy}")
+            raise UsageError(f"{file}: the part {empty[0]} would get no task: give it a larger share{remedy}")
     return {part.name: counts[part.name] for part in parts}
 
 
 def plan_split(
     file: Path, parts: Sequence[Part], by: str, seed: int, limit: int | None, progress: Progress
 ) -> Callable[[TaskRow], Part]:
-    """Return a function from row to part. Splits by date or repository first read all rows. Raises UsageError."""
+    """Return a function from row to part; for a split by date or repository, read the whole file first. Raises UsageError."""
     if by == "id":
         return lambda row: choose_part(row.instance_id, parts, seed)
     rows = stream_rows(file, "reading the tasks", progress, limit)
@@ -150,7 +152,7 @@ def plan_split(
 def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> dict[str, int]:
     """Write the tasks of all files to the new folder `out`; return task counts by file. Raises UsageError."""
     if len(paths) < 2:
-        raise UsageError(f"{', '.join(map(str, paths))} is one task file, and merging needs two: give another PATH")
+        raise UsageError(f"{', '.join(map(str, paths))}: merging needs two task files or more: give another PATH")
     counts, owners = dict[str, int](), dict[str, Path]()
     with building(out) as folder:
         for file in map(find_task_file, paths):
@@ -160,7 +162,7 @@ def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> di
 
 
 def claim_rows(rows: Iterable[TaskRow], file: Path, owners: dict[str, Path]) -> Iterator[PlacedRow]:
-    """Yield the rows of a file, and add its tasks to `owners`. Raises UsageError if another file has the same task."""
+    """Yield the rows of a file, and record it as the owner of its tasks (task → file). Raises UsageError for a repeated task."""
     for row in rows:
         for key in identify(row):
             if key in owners:

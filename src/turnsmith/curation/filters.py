@@ -1,6 +1,6 @@
-"""Filters of task rows by name. A rule decides from the row and its qualification record.
+"""Table of filters that drop task rows. A filter's rule decides from a row and the row's qualification record.
 
-A rule that lacks data about a row returns `unknown`; such rows are kept by default.
+If the data that a rule needs is missing, the rule returns `unknown`. Such rows are kept by default.
 """
 
 import operator
@@ -27,7 +27,7 @@ COMMON = frozenset(
 MIN_WORDS = 8
 
 
-class Fate(StrEnum):
+class Decision(StrEnum):
     """Decision of a filter about a row: keep, drop or unknown."""
 
     STAYS = "stays"
@@ -35,9 +35,9 @@ class Fate(StrEnum):
     UNKNOWN = "unknown"
 
 
-Judgement = tuple[Fate, str]
-"""Decision about a row and its reason; the reason is empty if the row is kept."""
-STAYS: Judgement = (Fate.STAYS, "")
+Judgement = tuple[Decision, str]
+"""Decision of a filter about a row, and the reason for it; the reason is empty if the row is kept."""
+STAYS: Judgement = (Decision.STAYS, "")
 Measure = Callable[[TaskRow], float | None]
 
 
@@ -67,29 +67,29 @@ class Filter:
 def at_most(
     name: str, limit: float, measure: Measure, unit: str, why: str = "too large a change", drops: str = ""
 ) -> Filter:
-    """Build a filter that drops rows whose measure is above the limit."""
+    """Build a filter that drops rows for which `measure` returns a number (in `unit`) above the limit."""
     return Filter(name, drops or f"more than {{limit}} {unit}", why, bounded(measure, unit, operator.le), limit)
 
 
 def at_least(name: str, limit: float, measure: Measure, unit: str, why: str, drops: str) -> Filter:
-    """Build a filter that drops rows whose measure is below the limit."""
+    """Build a filter that drops rows for which `measure` returns a number (in `unit`) below the limit."""
     return Filter(name, drops, why, bounded(measure, unit, operator.ge), limit)
 
 
 def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -> Callable[[TaskRow, float], Judgement]:
-    """Build a rule that drops a row whose measure does not fit the limit; unknown if the row lacks the measured data."""
+    """Build a rule that drops a row unless `fits(measure(row), limit)`; unknown if the row lacks the measured data."""
 
     def judge(row: TaskRow, limit: float) -> Judgement:
         value = measure(row)
         if value is None:
-            return Fate.UNKNOWN, f"no {unit}"
-        return STAYS if fits(value, limit) else (Fate.DROPPED, f"{value:g} {unit}")
+            return Decision.UNKNOWN, f"no {unit}"
+        return STAYS if fits(value, limit) else (Decision.DROPPED, f"{value:g} {unit}")
 
     return judge
 
 
 def count_modified(name: str, count: Callable[[str], int]) -> Measure:
-    """Build a function that reads the count `name` from a row's metadata or, if missing, counts in the gold patch."""
+    """Build a function that returns the count `name` from a row's metadata or, if missing, `count(gold patch)`."""
 
     def measure(row: TaskRow) -> float | None:
         own = row.meta.get(name)
@@ -130,46 +130,46 @@ def measure_english(text: str) -> float | None:
 
 
 def judge_issue(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row whose issue is vague."""
+    """Drop a row whose issue is a few words, a list of commits or release notes. `limit` is not used."""
     text = row.text("problem_statement")
     if text is None:
-        return Fate.UNKNOWN, "no issue"
+        return Decision.UNKNOWN, "no issue"
     reason = find_vagueness(text)
-    return (Fate.DROPPED, reason) if reason else STAYS
+    return (Decision.DROPPED, reason) if reason else STAYS
 
 
 def judge_scores(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row if an LLM score is at or above the limit; unknown if a score is missing."""
+    """Drop a row if one of its three LLM scores is at or above the limit; unknown if one is missing and none is that high."""
     scores = read_scores(row)
     if bad := [f"{name} {value:g}" for name, value in scores.items() if value >= limit]:
-        return Fate.DROPPED, ", ".join(bad)
+        return Decision.DROPPED, ", ".join(bad)
     missing = [name for name in NAMES if name not in scores]
-    return (Fate.UNKNOWN, f"no {missing[0]}") if missing else STAYS
+    return (Decision.UNKNOWN, f"no {missing[0]}") if missing else STAYS
 
 
 def judge_names(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row whose tests need names that only the gold patch defines, as its qualification or SWE-rebench V2 states."""
+    """Drop a row whose tests need names that only the gold patch defines, by its qualification or SWE-rebench V2's codes."""
     codes = read_codes(row)
     if IMPLICIT_NAMES in codes:
-        return Fate.DROPPED, f"code {IMPLICIT_NAMES}"
+        return Decision.DROPPED, f"code {IMPLICIT_NAMES}"
     if row.facts and row.facts.missing_names:
-        return Fate.DROPPED, "missing names: " + ", ".join(row.facts.missing_names)
-    return STAYS if codes or (row.facts and row.facts.num_repeats) else (Fate.UNKNOWN, "no run on record")
+        return Decision.DROPPED, "missing names: " + ", ".join(row.facts.missing_names)
+    return STAYS if codes or (row.facts and row.facts.num_repeats) else (Decision.UNKNOWN, "no run on record")
 
 
 def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row with flaky tests; unknown if it was qualified with fewer repeats than the limit."""
+    """Drop a row with flaky tests; unknown if qualification ran the row's tests fewer times than `limit`."""
     if row.facts and row.facts.flaky_tests:
-        return Fate.DROPPED, f"{row.facts.flaky_tests[0]} in {row.facts.num_repeats} repeats"
+        return Decision.DROPPED, f"{row.facts.flaky_tests[0]} in {row.facts.num_repeats} repeats"
     repeats = row.facts.num_repeats if row.facts else 0
-    return STAYS if repeats and repeats >= limit else (Fate.UNKNOWN, f"{repeats} repeats on record")
+    return STAYS if repeats and repeats >= limit else (Decision.UNKNOWN, f"{repeats} repeats on record")
 
 
 def judge_qualification(row: TaskRow, limit: float) -> Judgement:
     """Drop a row that qualification rejected; unknown without a qualification record."""
     if not row.facts:
-        return Fate.UNKNOWN, "no record"
-    return STAYS if row.facts.is_qualified else (Fate.DROPPED, row.facts.verdict)
+        return Decision.UNKNOWN, "no record"
+    return STAYS if row.facts.is_qualified else (Decision.DROPPED, row.facts.verdict)
 
 
 FILTERS = {
@@ -254,14 +254,11 @@ BUNDLES: dict[str, tuple[str, ...]] = {
         "max-fail-to-pass",
     ),
 }
-"""Name of a bundle → its filters. `paper` follows arXiv 2508.03501, `leaderboard` SWE-rebench's leaderboard."""
+"""Name that stands for several filters → these filters. `paper` follows arXiv 2508.03501, `leaderboard` SWE-rebench."""
 
 
 def choose_filters(wanted: Sequence[str]) -> list[Filter]:
-    """Parse filters `NAME` or `NAME=value`, and expand bundles; if a filter occurs twice, its last limit counts.
-
-    Raises UsageError.
-    """
+    """Parse filters `NAME` or `NAME=value`, and expand bundles. The last limit of a repeated filter counts. Raises UsageError."""
     chosen: dict[str, Filter] = {}
     for text in _unfold(wanted):
         found = parse_filter(text)

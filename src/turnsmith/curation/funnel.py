@@ -1,16 +1,16 @@
-"""Sequence of filters, with counts of the rows that each has seen, dropped or left undecided."""
+"""Sequence of filters, with each filter's counts of rows: seen, dropped, and unknown for lack of data."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnsmith.curation.filters import Fate, Filter
+from turnsmith.curation.filters import Decision, Filter
 from turnsmith.curation.rows import TaskRow
 
 
 @dataclass
 class Stage:
-    """Filter in a funnel, with its counts of rows."""
+    """Filter in a funnel, with the numbers of rows that it has seen, dropped, and not decided for lack of data."""
 
     filter: Filter
     num_seen: int = 0
@@ -49,19 +49,19 @@ class Funnel:
         return self.stages[-1].num_left if self.stages else self.num_rows
 
     def sift(self, rows: Iterable[TaskRow]) -> Iterator[tuple[TaskRow, list[Dropped]]]:
-        """Filter rows: yield each with a list that holds its drop record, or is empty if the row is kept."""
+        """Yield each row with a list: empty if all filters keep the row, else the record of the filter that dropped it."""
         for row in rows:
             dropped = self.judge(row)
             yield row, [dropped] if dropped else []
 
     def judge(self, row: TaskRow) -> Dropped | None:
-        """Pass one row through the filters; return its drop record, or None if the row is kept."""
+        """Pass one row through the filters. Return a record of the filter that dropped the row; None if all keep it."""
         self.num_rows += 1
         for stage in self.stages:
             stage.num_seen += 1
-            fate, reason = stage.filter.look(row)
-            stage.num_unknown += fate is Fate.UNKNOWN
-            if fate is Fate.DROPPED or (self.drop_unknown and fate is Fate.UNKNOWN):
+            decision, reason = stage.filter.look(row)
+            stage.num_unknown += decision is Decision.UNKNOWN
+            if decision is Decision.DROPPED or (self.drop_unknown and decision is Decision.UNKNOWN):
                 stage.num_dropped += 1
                 return Dropped(row.instance_id, stage.filter.name, reason)
         return None

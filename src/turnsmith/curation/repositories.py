@@ -1,4 +1,4 @@
-"""Normalised repository names, which forks, mirrors and releases share; values that identify a task."""
+"""Identity of tasks and repositories. Forks, mirrors and releases of a repository get the same normalised name."""
 
 import re
 from typing import Any, TypeGuard
@@ -28,10 +28,7 @@ def name_repository(row: TaskRow) -> str:
 
 
 def find_commits(row: TaskRow) -> list[str]:
-    """List the full commit hashes of a row; forks of a repository share them.
-
-    The base commit of a mined task is synthetic, so its parent and original commit are used too.
-    """
+    """List the full commit hashes of a row: base commit and, for a mined task, original commit and its parent."""
     return [
         commit
         for commit in (row.text("base_commit"), row.meta.get("parent"), row.meta.get("commit"))

@@ -1,4 +1,4 @@
-"""Rows of a task file, read one at a time; only the ids of earlier rows stay in memory."""
+"""Reader of task files, one row at a time; only the ids of earlier rows stay in memory."""
 
 import json
 import os
@@ -12,17 +12,17 @@ from turnsmith.errors import UsageError
 from turnsmith.io.files import Line, parse_json, read_json_lines
 
 PLACES = ("layers", "environment")
-"""Columns that hold folder paths relative to the task file."""
+"""Columns whose values are folder paths relative to the folder of the task file."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Facts from a task's qualification record that filters use."""
+    """Results of a task's qualification that filters use."""
 
     missing_names: tuple[str, ...] = ()
-    """Names that only the gold patch defines, if every FAIL_TO_PASS test fails because of such a name."""
+    """Names that only the gold patch defines, if every FAIL_TO_PASS test fails because one of them is missing."""
     num_repeats: int = 0
-    """Number of times that qualification ran the tests, both without and with the gold patch."""
+    """Number of times that qualification ran the tests without the gold patch, and again with it."""
     flaky_tests: tuple[str, ...] = ()
     """Tests whose status differed between the repeated runs."""
     verdict: str = ""
@@ -31,7 +31,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """Row of a task file, with facts from its qualification and scores from a model."""
+    """Row of a task file, with results of qualification and scores that a language model gave."""
 
     line: bytes
     columns: dict[str, Any]
@@ -39,7 +39,7 @@ class TaskRow:
     """File and line, for error messages."""
     facts: RunFacts | None = None
     asked_scores: dict[str, int] = field(default_factory=dict)
-    """Scores from `tasks score`, by name; used if the data set has none."""
+    """Name → score that `tasks score` requested from a language model; used if the data set has no scores."""
 
     @property
     def instance_id(self) -> str:
@@ -104,7 +104,7 @@ def count_rows(file: Path, limit: int | None = None) -> int:
 
 
 def relocate(row: TaskRow, source: Path, target: Path) -> bytes:
-    """Return the row as a line of JSON whose folder paths, relative to `source`, are relative to `target`."""
+    """Return the row as a line of JSON. Folder paths relative to `source` are rewritten relative to `target`."""
     moved = {name: _move(row.columns[name], source, target) for name in PLACES if row.columns.get(name)}
     if all(moved[name] == row.columns[name] for name in moved):
         return row.line

@@ -1,7 +1,7 @@
-"""Quality scores by language models: 0 is best, 3 worst; absent if not judged.
+"""Quality scores that language models gave to tasks: 0 is best, 3 is worst.
 
-SWE-rebench stores three scores in `meta.llm_score`, with −1 for missing ones. SWE-rebench V2 stores words and defect codes in
-`meta.llm_metadata`, as one or several judgements; they are mapped to the same scale.
+SWE-rebench stores three scores per task in `meta.llm_score`, with −1 for missing ones. SWE-rebench V2 stores words and codes of
+defects in `meta.llm_metadata`; they are converted to scores from 0 to 3.
 """
 
 import re
@@ -20,7 +20,7 @@ CODE = re.compile(r"\b(?:A|B\d+)\b")
 
 
 def read_scores(row: TaskRow) -> dict[str, float]:
-    """Return a row's scores by name: those of the data set or, if it has none, those of `tasks score`."""
+    """Map score names to a row's scores: those of its data set or, if there are none, those of `tasks score`."""
     own = row.meta.get("llm_score")
     if isinstance(own, dict):
         return {name: own[name] for name in NAMES if _is_score(own.get(name))} or dict(row.asked_scores)

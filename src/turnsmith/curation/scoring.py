@@ -1,4 +1,4 @@
-"""Scoring of a task file by a model endpoint. Scores are stored beside the file and not requested again."""
+"""Scoring of tasks by a language model. Scores are stored beside the task file and not requested again."""
 
 import hashlib
 import json
@@ -22,9 +22,9 @@ from turnsmith.types import Record
 FILE_NAME = "scores.jsonl"
 PROMPT = Path(__file__).with_name("scoring.md")
 PLACEHOLDERS = {"issue": "problem_statement", "patch": "patch", "tests": "test_patch"}
-"""Placeholder of a prompt → column."""
+"""Placeholder in a prompt → column of the task that replaces it."""
 MAX_CHARACTERS = 20_000
-"""Maximum length of the issue, the patch and the tests in a question; longer texts are cut."""
+"""Maximum length of each text in a question (issue, patch, tests); longer texts are cut."""
 OBJECT = re.compile(r"\{[^{}]{0,1000}\}")
 
 
@@ -42,7 +42,7 @@ class ScoreRecord(Record):
     key: str
     """Digest of the question."""
     scores: dict[str, int]
-    """Scores by name; empty if the model's answer had none."""
+    """Name → score; empty if the model's answer contained no scores."""
 
 
 def write_question(row: TaskRow, prompt: Template) -> str:
@@ -51,7 +51,7 @@ def write_question(row: TaskRow, prompt: Template) -> str:
 
 
 def make_key(question: str) -> str:
-    """Hash a question, to find its stored answer."""
+    """Hash a question. The hash is the key of the stored answer."""
     return hashlib.sha256(question.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -62,7 +62,7 @@ def score(row: TaskRow, question: str, scorer: Scorer) -> ScoreRecord:
 
 
 def read_scores_in(answer: str) -> dict[str, int]:
-    """Extract scores from the last JSON object of an answer that has all of them; empty if no object has."""
+    """Extract scores from the last JSON object in an answer that contains all of `NAMES`; empty if there is none."""
     for text in reversed(OBJECT.findall(answer)):
         try:
             found = json.loads(text)
@@ -77,7 +77,7 @@ def read_scores_in(answer: str) -> dict[str, int]:
 def score_task_file(
     path: Path, scorer: Scorer, prompt: Template, num_workers: int, limit: int | None, progress: Progress
 ) -> dict[str, int]:
-    """Ask a model for the scores of each task that has none; return counts of tasks. Raises UsageError, EngineError."""
+    """Ask a model to score each unscored task; return task counts by result. Raises UsageError, EngineError."""
     file = find_task_file(path)
     journal = file.with_name(FILE_NAME)
     counts = {"asked": 0, "on_record": 0, "scored_by_the_set": 0, "without_an_answer": 0}
@@ -95,7 +95,7 @@ def score_task_file(
 def _select(
     rows: Iterator[TaskRow], prompt: Template, known: set[str], counts: dict[str, int]
 ) -> Iterator[tuple[TaskRow, str]]:
-    """Yield the rows without scores, each with the question to ask about it; count the others."""
+    """Yield the rows to score, each with its question. Count scored rows, and rows whose question is in `known`, in `counts`."""
     for row in rows:
         question = write_question(row, prompt)
         if len(read_scores(row)) == len(NAMES):
@@ -107,7 +107,7 @@ def _select(
 
 
 def _ask_all(waiting: Iterator[tuple[TaskRow, str]], scorer: Scorer, num_workers: int) -> Iterator[ScoreRecord]:
-    """Score rows with `num_workers` concurrent requests; yield the scores in the order of the rows."""
+    """Score rows with at most `num_workers` concurrent requests; yield the scores in the order of the rows."""
     with ThreadPoolExecutor(num_workers) as pool:
         running: deque[Future[ScoreRecord]] = deque()
         try:

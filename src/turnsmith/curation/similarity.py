@@ -1,7 +1,7 @@
 """Jaccard similarity, 0 to 1, of patches and of issues by their shingles.
 
-A patch yields token n-grams per hunk, independent of hunk order and file names. Identifiers are replaced by their position in the
-line, so that renaming has no effect; keywords, built-ins, numbers and punctuation stay. An issue yields the set of its words.
+Shingles of a patch are runs of tokens within a hunk; file names and the order of hunks have no effect. Identifiers are replaced
+by numbers in order of first occurrence in their line, so renaming has no effect either. Shingles of an issue are its words.
 """
 
 import builtins
@@ -23,10 +23,10 @@ OTHER_LANGUAGES = (
     "template typename auto unsigned sizeof extern inline virtual override require module exports"
 )
 FIXED = frozenset([*keyword.kwlist, *dir(builtins), "self", "cls", *OTHER_LANGUAGES.split()])
-"""Keywords and built-in names, which are compared as they are; other identifiers are replaced."""
+"""Keywords and built-in names. They are compared as they are; other identifiers are replaced by numbers."""
 RUN_TOKENS = 5
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-SAYS_NOTHING = frozenset(
+STOP_WORDS = frozenset(
     "a about all also am an and any are as at be because been before bug but by can code could did do does done each error "
     "example expected fail fails file following for from get give given got had happens has have he how i if in instead into "
     "is issue it its just last like line make may me most my no not now of on one only or other our out output over please "
@@ -34,7 +34,7 @@ SAYS_NOTHING = frozenset(
     "then there these they thing this those to traceback trying up us use used user using version want was we were what when "
     "where which while who why will with without work works would wrong you your actual behavior behaviour call called".split()
 )
-"""Stop words of English and of issue templates."""
+"""Words of English and of issue templates that are ignored when issues are compared."""
 ENDINGS = re.compile(r"(?:ing|ed|es|s)$")
 MIN_STEM = 4
 MIN_SHINGLES = {"patch": 12, "issue": 8}
@@ -43,13 +43,13 @@ NUM_HASHES = 126
 
 
 def shingle_patch(patch: str) -> Shingles:
-    """Return hashed token n-grams of a patch; empty if it is too short to compare."""
-    found = frozenset(shingle for lines in read_hunks(patch) for shingle in _cut(list(_spell(lines))))
+    """Return hashes of the runs of five tokens in a patch; empty if the patch is too short to compare."""
+    found = frozenset(shingle for lines in read_hunks(patch) for shingle in _cut(list(_tokenize(lines))))
     return found if len(found) >= MIN_SHINGLES["patch"] else frozenset()
 
 
-def _spell(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the tokens of a hunk, with each identifier replaced by its position in the line."""
+def _tokenize(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the tokens of a hunk. In each line, the first identifier becomes `$0`, the next one `$1`, and so on."""
     for line in lines:
         places: dict[str, str] = {}
         tokens = TOKEN.findall(line[1:])
@@ -66,9 +66,9 @@ def _cut(tokens: list[str]) -> Iterator[int]:
 
 
 def shingle_issue(text: str) -> Shingles:
-    """Return hashed content words of an issue; empty if it is too short to compare."""
+    """Return hashes of the words in an issue, without stop words; empty if the issue is too short to compare."""
     words = {word.lower() for word in WORD.findall(text)}
-    found = frozenset(_hash(_stem(word)) for word in words if len(word) > 1 and word not in SAYS_NOTHING)
+    found = frozenset(_hash(_stem(word)) for word in words if len(word) > 1 and word not in STOP_WORDS)
     return found if len(found) >= MIN_SHINGLES["issue"] else frozenset()
 
 
@@ -87,7 +87,7 @@ def measure_likeness(one: Shingles, other: Shingles) -> float:
 
 
 def sketch(shingles: Iterable[int]) -> MinHash:
-    """Build the MinHash of shingles, which are hashes."""
+    """Build the MinHash of a set of shingles."""
     made = MinHash(num_perm=NUM_HASHES, hashfunc=_same)
     made.update_batch(shingles)
     return made

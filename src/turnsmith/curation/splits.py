@@ -47,7 +47,7 @@ def _parse_part(piece: str, text: str) -> Part:
 
 
 def choose_part(instance_id: str, parts: Sequence[Part], seed: int) -> Part:
-    """Choose the part of a task by a hash of its id, so that other tasks have no influence."""
+    """Choose the part of a task by a hash of its id and the seed, so the choice does not depend on the other tasks."""
     place = (
         int.from_bytes(hashlib.sha256(f"{seed} {instance_id}".encode(errors="surrogatepass")).digest()[:8], "big")
         / 2**64
@@ -69,14 +69,14 @@ def find_repository(row: TaskRow) -> str:
 
 
 def cut_by_repository(sizes: Mapping[str, int], parts: Sequence[Part], seed: int) -> dict[str, Part]:
-    """Assign repositories to parts, given their task counts, as near to the shares as possible.
+    """Assign repositories, given their task counts, to parts so that each part's task count is near its share.
 
-    Fills the smallest part first; the largest gets the rest. The seed only breaks ties. Raises UsageError if there are fewer
-    repositories than parts.
+    Smaller shares are filled first; the largest part gets the remaining repositories. The seed decides between equally good
+    choices. Raises UsageError if there are fewer repositories than parts.
     """
     if len(sizes) < len(parts):
-        have = "1 repository" if len(sizes) == 1 else f"{len(sizes)} repositories"
-        raise UsageError(f"{have} cannot fill {len(parts)} parts: give fewer parts, or --by id")
+        number = "1 repository" if len(sizes) == 1 else f"{len(sizes)} repositories"
+        raise UsageError(f"{number} cannot be divided among {len(parts)} parts: give fewer parts, or --by id")
     names = sorted(sizes)
     random.Random(seed).shuffle(names)
     left, placed = {name: sizes[name] for name in names}, dict[str, Part]()
@@ -88,7 +88,7 @@ def cut_by_repository(sizes: Mapping[str, int], parts: Sequence[Part], seed: int
 
 
 def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> list[str]:
-    """Choose names whose sizes sum to `wanted` as nearly as possible, leaving at least `num_left` names."""
+    """Choose names whose sizes sum to `wanted` as nearly as possible. At least `num_left` names are not chosen."""
     reached = list(accumulate(sizes.values(), lambda sums, size: sums | sums << size, initial=1))
     sums = [number for number, bit in enumerate(reversed(f"{reached[-1]:b}")) if bit == "1" and number]
     choices = (_trace(sizes, reached, number) for number in sorted(sums, key=lambda number: abs(number - wanted)))
@@ -96,7 +96,7 @@ def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> li
 
 
 def _trace(sizes: Mapping[str, int], reached: Sequence[int], total: int) -> list[str]:
-    """Find names whose sizes sum to `total`. Bit N of `reached[n]` is set if some of the first n sizes sum to N."""
+    """Find names whose sizes sum to `total`. Bit `s` of `reached[n]` is set if some of the first `n` sizes sum to `s`."""
     names = []
     for (name, size), before in reversed([*zip(sizes.items(), reached, strict=False)]):
         if not before >> total & 1:

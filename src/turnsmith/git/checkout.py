@@ -22,12 +22,12 @@ from turnsmith.io.programs import run_program
 SUBMODULE = b"160000"
 APPLY = ("git", "apply", "--whitespace=nowarn", "-")
 NO_REPOSITORY = {"GIT_DIR": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
-"""Environment variables that keep git configuration, attributes and hooks from changing how a patch applies."""
+"""Environment variables by which `git apply` finds no repository and no user's or system's configuration."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """Git checkout on this machine."""
+    """Git checkout that belongs to the user."""
 
     git: GitHistory
 
@@ -38,7 +38,7 @@ class Checkout:
 
     @property
     def name(self) -> str:
-        """Return the name of the checkout's top folder, without characters that are unsafe in file names."""
+        """Return the name of the checkout's top folder; characters that are unsafe in file names become `-`."""
         return re.sub(r"[^A-Za-z0-9._-]", "-", self.path.name).lstrip(".-") or "checkout"
 
 
@@ -99,9 +99,9 @@ def _read(root: int, path: str, max_bytes: int = MAX_TREE_BYTES) -> TreeFile | N
 
 
 def apply_patch(checkout: Checkout, before: Mapping[str, TreeFile], patch: str) -> list[str]:
-    """Apply a patch to the working tree, completely or not at all, without staging it. Return the changed paths.
+    """Apply a patch to the checkout, completely or not at all, without staging it. Return the changed paths.
 
-    Raises UsageError if the policy refuses the patch, it does not apply, or a file differs from `before`.
+    Raises UsageError if `patch_policy` refuses the patch, the patch does not apply, or one of its files differs from `before`.
     """
     try:
         paths = sorted({path for file in read_patch(patch) for path in file.paths})
@@ -114,13 +114,13 @@ def apply_patch(checkout: Checkout, before: Mapping[str, TreeFile], patch: str) 
 
 
 def run_apply(patch: str, folder: Path, fault: str, error: type[TurnsmithError] = UsageError) -> None:
-    """Apply a patch to a folder, ignoring any repository. Raises PatchRefused, or `error` if it does not apply."""
+    """Apply a patch by git, without using any repository. Raises PatchRefused, or `error` (with `fault`) if it does not apply."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), **NO_REPOSITORY}
     run_program(APPLY, fault, stdin=to_bytes(patch), cwd=folder, env=environment, error=error)
 
 
 def find_changed(checkout: Checkout, before: Mapping[str, TreeFile], paths: Iterable[str]) -> list[str]:
-    """List the paths whose content differs from `before`, and those that are no longer readable files."""
+    """List those of `paths` whose content in the checkout differs from `before`, or which are no longer files."""
     with open_layers((checkout.path,)) as roots:
         [root] = roots
         now = {path: _read(root, path) for path in paths}

@@ -1,7 +1,6 @@
-"""Differences between two stacks of directories, as git patches.
+"""Differences between two working trees, each made of stacked folders, as git patches.
 
-The host's git runs in an empty temporary repository, so no user's configuration, attribute, hook or filter applies. The
-sandbox's git is never used.
+The host's git compares the files in a temporary repository, so no configuration, attribute, hook or filter of a user applies.
 """
 
 import errno
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.git.layers import Node, Place, open_layers, overlooking_changes, walk
+from turnsmith.git.layers import Node, Place, open_layers, skipping_unreadable, walk
 from turnsmith.git.one_commit import EXECUTABLE, REGULAR, SYMLINK, TreeFile
 from turnsmith.io.programs import run_program
 from turnsmith.runs.temporary import temporary_folder
@@ -22,7 +21,7 @@ EXCLUDED = {"__pycache__", ".pytest_cache", ".hypothesis"}
 """Names of folders left out of patches; `.git` in any case and `*.pyc` are left out too."""
 
 MAX_BYTES = 16 << 20
-"""Maximum total size of the compared files. Files are read in path order; the rest is left out."""
+"""Maximum total size in bytes of the compared files. Files are read in path order; the rest is left out."""
 
 MAX_DEPTH = 100
 """Maximum directory depth of compared files; deeper files are left out."""
@@ -32,7 +31,7 @@ _SETTINGS = ["-c", "core.protectNTFS=false", "-c", "fastimport.unpackLimit=1", "
 """Settings of git: allow any file name, write one pack file, skip fsync. The last two halve the time of a comparison."""
 
 MAX_PATCH_BYTES = 2_000_000
-"""Maximum size of a patch that a grader accepts. Larger files are compared as binary data, which is fast."""
+"""Maximum size of a patch. Files larger than this are compared as binary data, since a text diff would be slow."""
 
 KEPT_BYTES = 1 << 16
 """Number of bytes of an oversized patch that are kept for inspection."""
@@ -41,7 +40,7 @@ GIT_TIMEOUT_S = 300.0
 """Time limit of a git command in seconds, far more than the largest comparison takes."""
 
 NO_PATCH = "no patch: "
-"""Prefix of the text that stands in for a patch that is too large."""
+"""Beginning of the text that replaces a patch that is too large."""
 
 
 def check_git() -> None:
@@ -52,7 +51,7 @@ def check_git() -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one path, relative to the working tree: old and new file; None for an old or new file that does not exist."""
+    """Change of one path, relative to the working tree. `old` is None for an added file, `new` for a removed one."""
 
     path: bytes
     old: TreeFile | None
@@ -60,9 +59,9 @@ class Change:
 
 
 def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> list[Change]:
-    """List the changes from the layers, lowest first, to `written`. Raises OSError.
+    """List the changes that turn the merged `layers` (lowest first) into the working tree at `written`. Raises OSError.
 
-    `written` is an overlay on the layers if `is_stacked`, else a complete tree. Unreadable files are skipped.
+    If `is_stacked`, `written` is the upper layer of an overlay on them, else a complete tree. Unreadable files are skipped.
     """
     changes: list[Change] = []
     budget = MAX_BYTES
@@ -70,7 +69,7 @@ def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> li
         old = tuple(map(Place, reversed(roots)))
         new = (written, *old) if is_stacked else (written,)
         for path, before, after in walk(Node(old), Node(new), _belongs):
-            with overlooking_changes():
+            with skipping_unreadable():
                 files = [read_file(node.file, budget) if node.file else None for node in (before, after)]
                 if files[0] != files[1]:
                     changes.append(Change(os.fsencode(path), *files))
@@ -79,7 +78,7 @@ def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> li
 
 
 def subtract(changes: Sequence[Change], earlier: Sequence[Change]) -> list[Change]:
-    """List the changes between two states, both given as changes to the same layers: `earlier`, then `changes`."""
+    """List the changes from one state of a tree to another; `earlier` and `changes` lead to them from the same first state."""
     now, before = ({change.path: change for change in each} for each in (changes, earlier))
     found = []
     for path in sorted(now.keys() | before.keys()):
@@ -126,7 +125,7 @@ def format_patch(changes: list[Change]) -> str:
 
 
 def refuse(reason: str, patch: bytes = b"") -> str:
-    """Build the text that stands in for an oversized patch: a line with the reason, then the patch's first bytes."""
+    """Build the text that replaces an oversized patch: a line with the reason, then the patch's first bytes."""
     return f"{NO_PATCH}{reason}\n{patch[:KEPT_BYTES].decode(errors='ignore')}"
 
 
@@ -151,7 +150,7 @@ def _print_patch(changes: list[Change], attributes: str) -> bytes:
 
 
 def _commits(changes: list[Change]) -> Iterator[bytes]:
-    """Yield two parentless commits for fast-import: old and new files."""
+    """Yield input of `git fast-import`: one commit with the old files and one with the new files, both without parent."""
     for branch in ("old", "new"):
         yield f"commit refs/heads/{branch}\ncommitter a <a> 0 +0000\ndata 0\n".encode()
         for change in changes:

@@ -27,7 +27,7 @@ class FileChange:
 
     path: str
     status: str
-    """`A` added, `M` modified, `D` deleted, `T` changed type."""
+    """`A` for an added file, `M` modified, `D` deleted, `T` changed type (e.g. to a symlink)."""
     num_lines: int
     """Number of added and removed lines."""
     is_text: bool
@@ -36,7 +36,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Commit:
-    """Commit with its changes against its first parent; for a merge, these are all changes that it brought in."""
+    """Commit with its changes against its first parent. So a merge has the changes of all commits that it merged."""
 
     commit: str
     parent: str
@@ -72,9 +72,7 @@ def open_history(path: Path, name: str = "") -> GitHistory:
     except UsageError as error:
         raise UsageError(f"{path} is not a git repository with a commit at HEAD: {error}") from None
     if is_shallow:
-        raise UsageError(
-            f"{path} is a shallow clone, which lacks the commits to make tasks of: run git fetch --unshallow"
-        )
+        raise UsageError(f"{path} is a shallow clone, which lacks older commits: run git fetch --unshallow there")
     return GitHistory(path, name or _find_name(history))
 
 
@@ -154,7 +152,7 @@ def make_diff(history: GitHistory, commit: Commit, paths: Sequence[str]) -> str:
 
 
 def read_merged_messages(history: GitHistory, commit: Commit) -> str:
-    """Return the messages of all commits that a merge brought in, oldest first, or of the commit if it is no merge."""
+    """Return the messages of the commits that a merge merged, oldest first; for any other commit, its own message."""
     options = ["--no-merges", "--reverse", "--format=%B"]
     return history.git("log", *options, f"{commit.parent}..{commit.commit}", "--").decode(errors="replace").strip()
 
@@ -166,7 +164,7 @@ def find_date(history: GitHistory, commit: str) -> str:
 
 
 def find_version(history: GitHistory, commit: str) -> str:
-    """Return the version in the last version tag before a commit; some packages need it to build. `0` if none."""
+    """Return the version in the nearest version tag of a commit or its ancestors, which some builds need. `0` if none."""
     try:
         tag = history.git("describe", "--tags", "--abbrev=0", "--match=*[0-9].[0-9]*", commit).decode().strip()
     except UsageError:

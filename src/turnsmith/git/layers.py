@@ -1,7 +1,6 @@
-"""Stacked directories (layers) with overlayfs semantics, read from the host without following symlinks.
+"""Reader of stacked directories (layers) that overlayfs merges to a working tree. It runs on the host.
 
-Untrusted code writes the upper layer. So files are opened by descriptors only, and every path component must be a real
-directory.
+Untrusted code writes the upper layer. So paths are opened component by component, and symlinks are never followed.
 """
 
 import errno
@@ -12,15 +11,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-_LEFT_OUT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EOPNOTSUPP, errno.EFBIG}
-"""Errors that leave a path out: unreadable, too large, or changed since its folder was listed."""
+_SKIPPED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EOPNOTSUPP, errno.EFBIG}
+"""Errors at which a path is skipped: it is unreadable, too large, or changed since its folder was listed."""
 
 _OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Path below a layer's open top directory. Equal places are the same file of the same layer."""
+    """Position of a file: a layer, given by an open descriptor, and a path in it. Equal positions are the same file."""
 
     root: int
     """Descriptor of the layer's top directory."""
@@ -39,14 +38,14 @@ class Place:
 
 @dataclass
 class Node:
-    """Entry of the merged layers: a file, or the directories of that name (top first), or neither."""
+    """Entry of the merged layers: a file, or directories of one name in several layers (top first). Neither if nothing exists."""
 
     directories: tuple[Place, ...] = ()
     file: Place | None = None
 
 
 def merge(directories: tuple[Place, ...]) -> dict[str, Node]:
-    """Merge directories, top first. A whiteout hides one lower entry; an opaque directory hides all of them."""
+    """Merge directories, top first; return name → entry. A whiteout hides one lower entry; an opaque directory hides all."""
     nodes: dict[str, Node] = {}
     closed: set[str] = set()
     for directory in directories:
@@ -68,20 +67,20 @@ def merge(directories: tuple[Place, ...]) -> dict[str, Node]:
 
 
 def _is_opaque(directory: str) -> bool:
-    with overlooking_changes():
+    with skipping_unreadable():
         return any(name in os.listxattr(directory) and os.getxattr(directory, name) == b"y" for name in _OPAQUE)
     return False  # the file system has no extended attributes
 
 
 def walk(before: Node, after: Node, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, Node, Node]]:
-    """Walk two merged trees in parallel, in name order, skipping unwanted paths and identical places."""
+    """Walk two merged trees in name order; yield path and both entries. Skip equal entries and paths that are not wanted."""
     waiting = [("", before, after)]
     while waiting:
         path, old, new = waiting.pop()
         if old == new:
             continue
         yield path, old, new
-        with overlooking_changes():
+        with skipping_unreadable():
             olds, news = merge(old.directories), merge(new.directories)
             for name in sorted(olds.keys() | news.keys(), reverse=True):
                 if is_wanted(below := f"{path}/{name}" if path else name):
@@ -89,17 +88,17 @@ def walk(before: Node, after: Node, is_wanted: Callable[[str], bool]) -> Iterato
 
 
 @contextmanager
-def overlooking_changes() -> Iterator[None]:
-    """Skip the rest of the block if untrusted code has hidden or changed a path; re-raise other errors."""
+def skipping_unreadable() -> Iterator[None]:
+    """Leave the block silently at an OSError that shows an unreadable or changed path; re-raise other errors."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _LEFT_OUT:
+        if error.errno not in _SKIPPED:
             raise
 
 
 def copy_merged(layers: tuple[Path, ...], target: Path) -> None:
-    """Merge layers, given lowest first, and copy the result into a directory."""
+    """Merge layers, given lowest first, and copy the merged tree into the directory `target`."""
     target.mkdir(exist_ok=True)
     for path, source in walk_merged(layers):
         if source.is_dir() and not source.is_symlink():
@@ -109,7 +108,7 @@ def copy_merged(layers: tuple[Path, ...], target: Path) -> None:
 
 
 def walk_merged(layers: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield every path of the merged layers, given lowest first, with its place on disk; parents before children."""
+    """Yield every path of the merged layers (given lowest first) with the path of its file on disk; parents before children."""
     with open_layers(layers) as roots:
         everything = walk(Node(), Node(tuple(map(Place, reversed(roots)))), lambda path: True)
         next(everything, None)  # the top itself

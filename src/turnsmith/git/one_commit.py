@@ -41,13 +41,13 @@ class GitFolder:
     commit: str
     """Commit id, 40 hexadecimal digits."""
     objects: dict[str, bytes]
-    """Path of each git object → its content before compression."""
+    """Path of a git object in the `.git` folder → its content before compression."""
     files: dict[str, bytes]
-    """Path of each file that is not a git object → its content."""
+    """Path of any other file in the `.git` folder → its content."""
 
 
 def read_entry(place: Path) -> tuple[int, bytes]:
-    """Return mode and content of a file, symlink (content: its target) or folder (content: empty)."""
+    """Return mode and content of a path. The content of a symlink is its target; that of a folder is empty."""
     mode = place.lstat().st_mode
     if stat.S_ISLNK(mode):
         return mode, os.fsencode(place.readlink())
@@ -79,7 +79,7 @@ def write_history(git: Path, tree: Tree) -> str:
 
 
 def write_folder(git: Path, history: GitFolder, left_out: Collection[str] = ()) -> str:
-    """Write a `.git` folder to `git`, without the paths in `left_out`; return the commit id."""
+    """Write a `.git` folder to `git`; skip those of its files whose paths in it are in `left_out`. Return the commit id."""
     for folder in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (git / folder).mkdir(parents=True)
     for path, data in history.objects.items():

@@ -1,6 +1,6 @@
-"""Policy for patches of agents: they change only files and links inside the tree, in exactly the form that git writes.
+"""Policy for agents' patches: they change only files and symlinks inside the working tree, in exactly the form that git writes.
 
-The policy refuses every patch that git could read in another way.
+A patch in any other form is refused, because `git apply` could interpret it otherwise than Turnsmith does.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f"
 
 
 class PatchRefused(TurnsmithError):
-    """Error raised if a patch breaks the policy; its message names the reason."""
+    """Error raised if a patch breaks the policy of this module; its message names the reason."""
 
 
 def digest_patch(patch: str) -> str:
@@ -55,7 +55,7 @@ class FilePatch:
 
 
 def read_patch(patch: str) -> list[FilePatch]:
-    """Split a git patch into its files and check the policy on each. Raises PatchRefused."""
+    """Split a git patch into one part per file, and check each part. Raises PatchRefused if one breaks the policy."""
     if patch.startswith(NO_PATCH):
         raise PatchRefused(patch.partition("\n")[0].removeprefix(NO_PATCH))
     if len(to_bytes(patch)) > MAX_PATCH_BYTES:
@@ -67,7 +67,7 @@ def read_patch(patch: str) -> list[FilePatch]:
 
 
 def to_bytes(patch: str) -> bytes:
-    """Encode a patch as bytes, restoring bytes that were not UTF-8. Raises PatchRefused."""
+    """Encode a patch as bytes; surrogate escapes become the original bytes. Raises PatchRefused for other surrogates."""
     try:
         return patch.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -76,7 +76,7 @@ def to_bytes(patch: str) -> bytes:
 
 def _check(file: FilePatch) -> None:
     if not file.paths:
-        raise PatchRefused("a part names no file")
+        raise PatchRefused("one of its diffs names no file")
     for path in file.paths:
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts:
@@ -93,7 +93,7 @@ def _check(file: FilePatch) -> None:
 
 
 def _stays_inside(link: str, target: str) -> bool:
-    """Return True if a link's target is in the tree. Other links in the target's path are not resolved."""
+    """Return True if the target of the symlink at path `link` is in the tree, judged by the paths alone."""
     reached = posixpath.normpath(posixpath.join(posixpath.dirname(link), target))
     return not target.startswith("/") and reached != ".." and not reached.startswith("../")
 

@@ -37,7 +37,7 @@ class Block:
 
 
 def scan_patch(patch: str) -> Iterator[Block]:
-    """Split a patch into blocks. Hunks end as their headers state, so a removed line `-- x` is not read as a file name."""
+    """Split a patch into blocks. A hunk is as long as its header states, so its line `--- x` is not taken for a file header."""
     lines = patch.removesuffix("\n").split("\n") if patch else []
     at = 0
     while at < len(lines):
@@ -201,14 +201,14 @@ def _reverse_line(line: str) -> str:
 
 
 def _reverse_name(name: str, beginning: str) -> str:
-    """Replace the prefix `a/` of a file name by `b/`, or the reverse."""
+    """Give the file name of a `--- ` line the prefix `a/` and that of a `+++ ` line `b/`; `beginning` is the new beginning."""
     if beginning not in ("--- ", "+++ ") or name.startswith(NOTHING):
         return name
     return ("a/" if beginning == "--- " else "b/") + name.partition("/")[2]
 
 
 def _put_in_order(lines: list[str], first: str, second: str) -> None:
-    """Swap the header lines that start with `first` and `second` if `second` comes first."""
+    """Swap the two header lines that start with `first` and `second` if they are in the reverse order."""
     places = [next((at for at, line in enumerate(lines) if line.startswith(it)), None) for it in (first, second)]
     if None not in places and places[0] > places[1]:  # type: ignore[operator]
         one, other = places

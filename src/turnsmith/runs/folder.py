@@ -3,14 +3,14 @@
 ```
 RUN/
   config.json                          resolved configuration; config.json.1, …: earlier ones of an extended run
-  versions.jsonl                       software versions: a line for the start, and for each resume that changed them
+  versions.jsonl                       software versions: a line at the start, and at each resume with other versions
   tasks/<set>/                         tasks.jsonl · qualification.jsonl: task sets of the run
   stages/<stage>/curriculum.json       ids of the stage's tasks, if its curriculum chose them
   stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
                                        metrics.json (written last: marks the iteration as finished)
   evals/<stage>/<set>/                 trajectories.jsonl · trajectories.arrays · result.json
                                        result-<n>-runs.json: earlier result, before more runs were requested
-  evals/<stage>@<iterations>/<set>/    the same for an earlier checkpoint of the stage
+  evals/<stage>@<iterations>/<set>/    files as above, for the checkpoint after that many iterations
   tracking/<tracker>/                  sent.json and the tracker's own files
   issue.json · solution.json · solution.patch · tests/attempt-0.json     of `turnsmith solve`; attempts are in evals/solve/
   results.json · curves.png · run.log · stopped.txt · audits.jsonl · costs.json
@@ -47,7 +47,7 @@ LEFTOVERS = (
 )
 """Patterns of the temporary files and folders that a killed process leaves in a run folder."""
 LOOK_S = 0.1
-"""Wait in seconds before a second attempt to lock a run folder, which `is_held` of another process may lock briefly."""
+"""Wait in seconds before the second attempt to lock a run folder; `is_held` in another process locks it for a moment."""
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -63,20 +63,20 @@ class File:
 
 @dataclass(frozen=True)
 class IterationFolder:
-    """File names of one iteration."""
+    """Paths of the files of one iteration."""
 
     path: Path
     trajectories = File("trajectories.jsonl")
     metrics = File("metrics.json")
     """File of metrics. It is the last file of an iteration to be written, so its presence marks the iteration as finished."""
     evidence = File("evidence.json")
-    """File of the evidence that the sampler has other settings than the configured ones, summed over the iterations."""
+    """JSON file: sampler setting → log-likelihood ratio (nats, summed over iterations) to the configured setting."""
     checkpoint = File("checkpoint")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """File names of a run."""
+    """Paths of the files of a run."""
 
     path: Path
     config = File("config.json")
@@ -91,14 +91,14 @@ class RunFolder:
     costs = File("costs.json")
     """File of the numbers and costs of requests to a model endpoint, by stage."""
     audits = File("audits.jsonl")
-    """Journal of `turnsmith audit`: findings, one line per patch."""
+    """Journal of `turnsmith audit`: one line with the result of the audit of each patch."""
     issue = File("issue.json")
     """File of the task that `turnsmith solve` works on."""
     solution = File("solution.json")
     patch = File("solution.patch")
 
     def attempt_tests(self, index: int) -> Path:
-        """Name the file with the results of the user's tests on the patch of one attempt of `turnsmith solve`."""
+        """Return the path of the file with results of the user's tests for the patch of one attempt of `turnsmith solve`."""
         return self.path / "tests" / f"attempt-{index}.json"
 
     def task_set(self, name: str) -> Path:
@@ -123,15 +123,15 @@ class RunFolder:
         return self.evaluation(stage, task_set) / "trajectories.jsonl"
 
     def result(self, stage: str, task_set: str) -> Path:
-        """Name the result file of an evaluation. Written last: its presence marks the evaluation as finished."""
+        """Return the path of an evaluation's result. It is written last, so its presence marks the evaluation as finished."""
         return self.evaluation(stage, task_set) / "result.json"
 
     def earlier_result(self, stage: str, task_set: str, num_runs: int) -> Path:
-        """Name the copy of an evaluation's result after `num_runs` runs, kept when more runs are requested."""
+        """Return the path to which an evaluation's result for `num_runs` runs is copied when more runs are requested."""
         return self.evaluation(stage, task_set) / f"result-{num_runs}-runs.json"
 
     def tracking(self, name: str) -> Path:
-        """Name the folder with the files of an experiment tracker, e.g. TensorBoard."""
+        """Return the folder with the files of an experiment tracker, e.g. TensorBoard."""
         return self.path / "tracking" / name
 
     def sent(self, name: str) -> Path:
@@ -142,15 +142,15 @@ class RunFolder:
         return sorted([*self.path.glob("evals/*/*/trajectories.jsonl"), *self.stage_journals()])
 
     def stage_journals(self, stage: str = "*") -> list[Path]:
-        """List the journals of trajectories that training collected, of one stage or of all."""
+        """List the journals of training trajectories, of one stage or (`*`) of all."""
         return sorted(self.path.glob(f"stages/{stage}/*/trajectories.jsonl"))
 
     def name_checkpoint(self, stage: str, num_done: int) -> str:
-        """Name the evaluation of an intermediate checkpoint: `stage1@4` after four iterations."""
+        """Return the name of the evaluation of a stage's checkpoint after `num_done` iterations, e.g. `stage1@4`."""
         return f"{stage}@{num_done}"
 
     def earlier_evaluations(self, stage: str) -> list[str]:
-        """List the evaluations of intermediate checkpoints, e.g. `stage1@4`, in order."""
+        """List the names of evaluations of a stage's intermediate checkpoints in order, e.g. `stage1@4` after four iterations."""
         found = (path.name for path in self.path.glob(f"evals/{stage}@*"))
         return sorted(found, key=lambda name: int(name.rpartition("@")[2]))
 
@@ -170,7 +170,7 @@ class RunFolder:
 
 
 def remove_unless_named(folder: RunFolder, error: Exception) -> None:
-    """Remove the folder of a run that failed to start, unless the error message names a log in it."""
+    """Remove the folder of a run that failed to start, unless the error message refers to a server log in the folder."""
     if str(folder.server_logs) not in str(error):
         shutil.rmtree(folder.path)
 
@@ -206,7 +206,7 @@ def locked(folder: RunFolder) -> Iterator[None]:
 
 
 def is_held(folder: RunFolder) -> bool:
-    """Return True if a process works in a run folder."""
+    """Return True if a process has locked a run folder, i.e. works in it."""
     if not folder.config.exists():
         return False
     with folder.config.open("rb") as file:
@@ -239,7 +239,7 @@ def find_stage(reference: str) -> tuple[RunFolder, str]:
 
 
 def sweep(folder: RunFolder, keep_checkpoints: int) -> None:
-    """Remove leftovers of a killed process: temporary files and folders, and old checkpoints.
+    """Remove leftovers of killed processes from a run folder: temporary files and folders, and old checkpoints.
 
     The caller holds the folder's lock; otherwise the temporary names may be in use.
     """
@@ -293,18 +293,18 @@ def cut_torn_line(journal: BinaryIO) -> None:
 
 
 def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
-    """Yield the records of a journal whose line contains `containing`. Raises UsageError if a line is damaged."""
+    """Yield the records of a journal, or only those whose line contains a text. Raises UsageError if a line is damaged."""
     for place, line in read_lines(path, containing):
         try:
             record = kind.model_validate_json(line)
         except ValidationError as error:
-            fault = f"{place} is damaged ({first_fault(error)})"
-            raise UsageError(f"{fault}: remove that line, or put back a copy of the file") from None
+            fault = first_fault(error)
+            raise UsageError(f"{place} is damaged ({fault}): remove that line, or restore the file") from None
         yield record
 
 
 def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
-    """Yield the journal's lines that contain `containing`, each after its `file:line`; skip an incomplete last line."""
+    """Yield position (`file:line`) and text of a journal's lines. Skip lines without `containing` and an incomplete last line."""
     if not path.exists():
         return
     with path.open("rb") as journal:

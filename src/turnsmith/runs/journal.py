@@ -1,7 +1,7 @@
 """Journals of trajectories: a line of JSON per trajectory, and its arrays in a second file. Both are append-only.
 
 ```
-trajectories.jsonl     one line of JSON per trajectory; its `arrays` names a place in
+trajectories.jsonl     one line of JSON per trajectory; its `arrays` gives offset and size of a record in
 trajectories.arrays    safetensors records, one after the other, each aligned to 8 bytes
 ```
 
@@ -35,7 +35,7 @@ SHORT_ID = 10
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """Trajectory with its short id and its place in a journal."""
+    """Trajectory with its short id and the journal that holds it."""
 
     short_id: str
     """Digest of the trajectory's line in the journal."""
@@ -56,17 +56,17 @@ def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
 
 
 def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajectory]:
-    """Yield the trajectories of a journal whose line contains `containing`. Raises UsageError if one is damaged."""
+    """Yield the trajectories of a journal, or only those whose line contains a text. Raises UsageError if one is damaged."""
     return (entry.trajectory for entry in read_entries(journal, containing=containing))
 
 
 def read_last(journal: Path) -> list[Trajectory]:
-    """Read the latest version of each trajectory; a repeated rollout or audit appends a new one. Raises UsageError."""
+    """Read the last record of each trajectory; a repeated rollout or audit appends another one. Raises UsageError."""
     return [*{trajectory.trajectory_id: trajectory for trajectory in read_trajectories(journal)}.values()]
 
 
 def read_entries(journal: Path, beginning: str = "", containing: str = "") -> Iterator[JournalEntry]:
-    """Yield entries whose short id is `beginning`, or whose id starts with it, and whose line contains `containing`."""
+    """Yield the entries whose short id equals `beginning` or whose id starts with it; skip lines without `containing`."""
     arrays = _map(arrays_file(journal))
     for place, line in read_lines(journal, containing):
         short_id = shorten(line)
@@ -97,8 +97,8 @@ def _read(line: bytes, arrays: np.ndarray, place: str) -> Trajectory:
         facts: dict[str, Any] = json.loads(line)
         if "token_ids" in facts:
             raise UsageError(f"{place} is in the format of Turnsmith 0.1: read it with turnsmith 0.1")
-        where = facts.pop("arrays")
-        return Trajectory(**facts, **_find_arrays(arrays, facts["trajectory_id"], **where))
+        position = facts.pop("arrays")
+        return Trajectory(**facts, **_find_arrays(arrays, facts["trajectory_id"], **position))
     except (KeyError, TypeError, ValueError) as error:
         fault = first_fault(error) if isinstance(error, ValidationError) else error
         raise UsageError(f"{place} is damaged ({fault}): remove that line, or put back a copy of the file") from None

@@ -10,9 +10,9 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.temporary import temporary_folder
 
 MARK = "turnsmith"
-"""Part of a hidden folder's name, by which a later start recognises and removes folders of killed processes."""
+"""Part of the names of hidden, unfinished folders, by which later processes find those that killed processes left."""
 MAX_NAME_BYTES = 200
-"""Maximum length of a folder name: file systems allow 255 bytes; the rest is room for suffixes."""
+"""Maximum length of a folder name. File systems allow 255 bytes; the difference is reserved for suffixes."""
 
 
 def to_folder_name(text: str) -> str:
@@ -63,7 +63,7 @@ def building(out: Path) -> Iterator[Path]:
 
 
 def follow_umask(files: Iterable[Path]) -> None:
-    """Set new files to the mode that the umask asks for. Libraries that write via a temporary file leave mode 0600."""
+    """Set files to the mode of the umask. Libraries that write via a temporary file give their files the mode 0600."""
     mode = 0o666 & ~read_umask()
     for file in files:
         file.chmod(mode)

@@ -19,9 +19,9 @@ from turnsmith.io.files import lock
 
 @contextmanager
 def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
-    """Create a folder named after its purpose and remove it at the end, unless it was moved. Raises OSError, UsageError.
+    """Yield a new folder whose name starts with `purpose`, and remove it at the end. Raises OSError, UsageError.
 
-    Below a custom `parent` the purpose must be unique, since abandoned folders with that prefix are removed.
+    In a given `parent`, abandoned folders whose names start with `purpose` are removed, so nothing else may have such names.
     """
     place = parent or find_place()
     sweep(place, f"{purpose}-" if parent else "")
@@ -47,7 +47,7 @@ def find_place() -> Path:
 
 @cache
 def sweep(place: Path, prefix: str) -> None:
-    """Remove the folders of killed processes below `place`, unless another process is creating one there now."""
+    """Remove folders of killed processes in `place` whose names start with `prefix`; not if a process is creating a folder."""
     with ExitStack() as held:
         with ExitStack() as looking:
             if not _lock(find_place(), fcntl.LOCK_EX | fcntl.LOCK_NB, looking):
@@ -59,7 +59,7 @@ def sweep(place: Path, prefix: str) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a tree, also without write permission on its folders. Links are not followed; errors are ignored."""
+    """Remove a folder and its content, even if its subfolders are read-only. Symlinks are not followed; errors are ignored."""
     for path, names, _ in os.walk(folder):
         for below in (Path(path, name) for name in names):
             if not below.is_symlink():
@@ -69,7 +69,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _lock(folder: Path, kind: int, held: ExitStack) -> bool:
-    """Lock a folder until `held` closes. Return False if another process has locked it, or locks are unsupported."""
+    """Lock a folder by flock (flags: `kind`) until `held` closes. Return False if another process holds it or flock fails."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, opened)
     return lock(opened, kind)

@@ -1,4 +1,4 @@
-"""Software versions of a run. Each process whose versions differ from the previous ones adds a line to a journal."""
+"""Software versions of a run. A process appends its versions to a journal if they differ from the previous ones."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from turnsmith.types import Record
 
 PACKAGES = ("torch", "transformers")
 ROOT = Path(__file__).parents[2]
-"""Root of the checkout, if Turnsmith runs from one."""
+"""Root folder of the git checkout, if Turnsmith runs from a checkout."""
 
 
 class Versions(Record):
@@ -24,7 +24,7 @@ class Versions(Record):
     since: str
     """Start of the process in local time."""
     software: dict[str, str]
-    """Package → installed version; empty if the run was made by an old Turnsmith, which recorded none."""
+    """Package → installed version; empty for a run of an old Turnsmith, which recorded no versions."""
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {number}" for name, number in self.software.items()) or "unrecorded versions"

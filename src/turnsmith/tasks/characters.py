@@ -1,4 +1,4 @@
-"""Replacement of lone surrogates in texts of tasks. JSON allows them, but UTF-8 and tokenizers do not."""
+"""Replacement of lone surrogates in texts of tasks. JSON allows these characters, but UTF-8 and tokenizers do not."""
 
 import re
 from collections.abc import Sequence

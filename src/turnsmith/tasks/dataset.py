@@ -14,7 +14,7 @@ from turnsmith.types import Task
 
 FILE_NAME = "tasks.jsonl"
 SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
-"""Folders that no task's layer may be in, since they hold devices and virtual files; as path components below `/`."""
+"""System folders, each as path components below `/`. A folder of a task's working tree must not be inside one."""
 
 
 def load_tasks(path: Path) -> list[Task]:
@@ -37,7 +37,7 @@ def stream_tasks(path: Path) -> Iterator[Task]:
 
 
 def find_mended(path: Path) -> list[str]:
-    """List the ids of tasks whose texts hold lone surrogates, which `load_tasks` replaces."""
+    """List the ids of tasks in whose texts `load_tasks` replaces lone surrogates."""
     rows = [line.parse() for line in read_json_lines(find_task_file(path)) if ESCAPED.search(line.raw)]
     return [found["instance_id"] for row in rows if (found := mend(row)) != row]
 
@@ -64,7 +64,7 @@ def find_task_file(path: Path) -> Path:
 
 
 def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
-    """Return the paths of a task's layers, lowest first. Raises UsageError if a layer is missing or listed twice."""
+    """Return the folders that make up a task's working tree, lowest first. Raises UsageError if one is missing or repeated."""
     paths = tuple(_resolve(task_file.parent / layer) for layer in task.layers)
     for path in paths:
         if fault := _find_fault_of_layer(path, paths.count(path)):
@@ -73,7 +73,7 @@ def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
 
 
 def environment_path(task: Task, task_file: Path) -> str:
-    """Return the absolute path of a task's environment; empty if it has none. Raises UsageError if it is missing."""
+    """Return the absolute path of the Python environment that a task names, or "". Raises UsageError if it does not exist."""
     if not task.environment:
         return ""
     path = _resolve(task_file.parent / task.environment)
@@ -84,7 +84,7 @@ def environment_path(task: Task, task_file: Path) -> str:
 
 
 def _resolve(path: Path) -> Path:
-    """Resolve the symlinks of a path; an invalid path or a cycle of links is only made absolute."""
+    """Resolve the symlinks of a path; only make the path absolute if it is invalid or its symlinks form a cycle."""
     try:
         return path.resolve()
     except (RuntimeError, ValueError):
@@ -92,7 +92,7 @@ def _resolve(path: Path) -> Path:
 
 
 def _find_fault_of_layer(layer: Path, count: int) -> str:
-    """Describe the fault of a layer that the task lists `count` times; empty if the layer is valid."""
+    """Describe the fault of a folder that a task lists `count` times as a layer of its working tree; empty if there is none."""
     if not layer.is_dir():
         return f"needs the folder {layer}, which is missing"
     if layer.parts[1:2] in SYSTEM and not layer.is_relative_to("/dev/shm"):  # a place for ordinary files
@@ -110,7 +110,7 @@ def _parse(line: Line, file: Path) -> Task:
         if isinstance(row, dict) and (found := recognise(row)):
             remedy = f"make tasks of them by `turnsmith tasks import {found.name} --from {file} --out DIR`"
             raise UsageError(f"{line.place}: a row of {found.name}, not a task: {remedy}") from None
-        raise UsageError(f"{line.place}: {_explain(error)}") from None
+        raise UsageError(f"{line.place}: this line is not a task: {_explain(error)}") from None
     if fault := _find_fault_of_tests(task):
         raise UsageError(f"{line.place}: {task.instance_id} {fault}")
     return task
@@ -130,5 +130,5 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"column {column!r} is missing"
     if first["type"] == "model_type":
-        return f"a task is an object: {first_fault(error)}"
+        return "it is not a JSON object"
     return f"column {column!r}: {first_fault(error)}" if column else first_fault(error)

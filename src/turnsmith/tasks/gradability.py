@@ -1,4 +1,4 @@
-"""Detection of tasks that this installation cannot grade. They are set aside; the others of their set are used."""
+"""Detection of tasks that this installation cannot grade. They are excluded from their task set."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from turnsmith.types import PYTEST, Task
 
 
 class SetAside(NamedTuple):
-    """Reason why a task is set aside, i.e. not used."""
+    """Reason why a task is excluded from its task set."""
 
     reason: str
     """Short reason, shared by many tasks, for counts."""
     detail: str
-    """Full reason and remedy, as the end of a sentence that begins with the task's id."""
+    """Reason and remedy, without the subject: `asks for the log parser …: there is …`."""
 
 
 def find_ungradable(task: Task, parsers: Collection[str]) -> SetAside | None:
@@ -33,10 +33,10 @@ def find_faulty(tasks: Iterable[Task], parsers: Collection[str]) -> dict[str, Se
     return {task.instance_id: aside for task in tasks if (aside := find_ungradable(task, parsers))}
 
 
-def describe_aside(aside: Mapping[str, SetAside], num: int, fate: str = "cannot be graded here") -> Iterator[str]:
-    """Yield a line for each reason to set tasks aside: `2 of 300 tasks cannot be graded here: no log parser x, e.g. a-1`."""
+def describe_aside(aside: Mapping[str, SetAside], num: int, fault: str = "cannot be graded here") -> Iterator[str]:
+    """Yield a line per reason to exclude some of `num` tasks: `2 of 300 tasks cannot be graded here: no log parser x, e.g. a`."""
     by_reason: dict[str, list[str]] = {}
     for name, (reason, _) in aside.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        yield f"{len(names):,} of {num:,} tasks {fate}: {reason}, e.g. {names[0]}"
+        yield f"{len(names):,} of {num:,} tasks {fault}: {reason}, e.g. {names[0]}"

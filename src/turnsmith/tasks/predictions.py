@@ -1,4 +1,4 @@
-"""Predictions as in SWE-bench: a model's patch for a task. Reads files of common agents and writes JSONL."""
+"""Predictions: patches of a model for tasks, as SWE-bench defines them. Reads files of common agents, writes JSONL."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ def read_predictions(place: Path) -> list[Prediction]:
     files = find_files(place) if place.is_dir() else [place]
     predictions = [each for file in files for each in _read_file(file)]
     if not predictions:
-        raise UsageError(f"{place} holds no predictions, which have instance_id, model_name_or_path and model_patch")
+        raise UsageError(f"{place} holds no rows with instance_id, model_name_or_path and model_patch")
     return predictions
 
 
@@ -76,7 +76,7 @@ def _split_mapping(found: tuple[str, dict[str, Any]], file: Path) -> Iterator[tu
 
 def _read_row(row: Any, place: str) -> Prediction:
     if not isinstance(row, dict):
-        raise UsageError(f"{place}: a prediction is an object with instance_id and model_patch")
+        raise UsageError(f"{place}: this row is no prediction: give an object with instance_id and model_patch")
     row = _convert_row(row) if _is_of_openhands(row) else row
     name, patch = row.get("instance_id"), row.get("model_patch")
     if not isinstance(name, str) or not name.strip():

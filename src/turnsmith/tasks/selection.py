@@ -12,8 +12,7 @@ from turnsmith.tasks.predictions import Prediction
 from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
-"""Name of a built-in subset → its file of task ids. `verified-50` is the paper's subset of SWE-bench Verified."""
-
+"""Name of a built-in subset → file of its task ids. `verified-50` is the part of SWE-bench Verified used in arXiv 2508.03501."""
 
 N = TypeVar("N", Task, Prediction)
 
@@ -40,8 +39,8 @@ def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
     by_id, wanted = {task.instance_id: task for task in tasks}, read_ids(subset)
     missing = [name for name in wanted if name not in by_id]
     if missing:
-        number = f"{len(missing)} of the {len(wanted)} ids of {subset}"
-        raise UsageError(f"{number} are not among the tasks, e.g. {missing[0]}")
+        number = f"{len(missing)} of the {len(wanted)} task ids of {subset}"
+        raise UsageError(f"{number} are not in the task file, e.g. {missing[0]}: give a task file that contains them")
     return [by_id[name] for name in wanted]
 
 
@@ -56,7 +55,7 @@ def read_ids(subset: str) -> list[str]:
 
 
 def digest_content(task: Task) -> str:
-    """Hash repository name and changed lines of the gold patch, to find equal tasks under different ids.
+    """Hash a task's repository name and the changed lines of its gold patch, to find equal tasks under different ids.
 
     The hash is empty if the patch changes nothing. It ignores the repository's owner and, in the patch, context lines, line
     numbers and trailing white space.

@@ -21,27 +21,27 @@ class TaskSet:
     tasks: list[Task]
     file: Path
     aside: Mapping[str, SetAside] = field(default_factory=dict)
-    """Tasks of the file that cannot be graded and are not in `tasks`: id → reason."""
+    """Excluded tasks of the file, which are not in `tasks`: id → reason, e.g. that they cannot be graded."""
     mended: Sequence[str] = ()
     """Ids of tasks in whose texts lone surrogates were replaced."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
-    """Task id → audit data from qualification. It contains mutants (altered tests), which agents must not see."""
+    """Task id → results of qualification that audits use, including altered tests, which agents must not see."""
 
     def remarks(self) -> list[str]:
-        """Report the tasks that were set aside, one line per reason, and those with replaced surrogates."""
+        """Report the excluded tasks, one line per reason, and the number of tasks with replaced surrogates."""
         lines = [*describe_aside(self.aside, len(self.ids())), *([describe_mended(self.mended)] if self.mended else [])]
         return [f"{self.name}: {line}" for line in lines]
 
     def ids(self) -> list[str]:
-        """List the ids of all tasks, including those set aside."""
+        """List the ids of all tasks, excluded ones included."""
         return [*(task.instance_id for task in self.tasks), *self.aside]
 
     def list_trees(self) -> list[TaskTree]:
-        """List the tasks with their working trees. Raises UsageError if a layer is missing."""
+        """Pair each task with the folders of its working tree. Raises UsageError if a folder is missing."""
         return [TaskTree(task, layer_paths(task, self.file)) for task in self.tasks]
 
     def list_abilities(self) -> list[Ability | None]:
-        """List the recorded audit data of each task, in the order of `tasks`; None if the task was not qualified."""
+        """List the results of qualification that audits use, in the order of `tasks`; None for a task without any."""
         return [self.abilities.get(task.instance_id) for task in self.tasks]
 
 
@@ -59,7 +59,7 @@ def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
 
 
 def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str, str]]:
-    """List tasks of `other` with an equal training task (same id or content), as pairs of ids: other, training."""
+    """Pair each task of `other` with an equal training task (same id or content). Return pairs of ids: other, training."""
     ids = {task.instance_id for task in train}
     contents = {digest_content(task): task.instance_id for task in train if digest_content(task)}
     same = {task.instance_id: contents.get(digest_content(task), "") for task in other}
@@ -67,9 +67,9 @@ def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str,
 
 
 def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskSetConfig | None = None) -> TaskSet:
-    """Read a task set, or the part that `wanted` selects, and set aside tasks that cannot be graded with these log parsers.
+    """Read a task set, or the tasks that `wanted` selects, and exclude those that cannot be graded with the log parsers.
 
-    Raises UsageError if a file, layer or id is missing, if no task can be graded, or if a task selected by id cannot.
+    Raises UsageError if a file, folder or id is missing, if no task can be graded, or if `wanted` names a task that cannot be.
     """
     file = find_task_file(path)
     chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)))
@@ -88,9 +88,9 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
 
 
 def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
-    """Raise UsageError if a task in `names` cannot be graded."""
+    """Raise UsageError if a task in `names` was excluded because it cannot be graded."""
     if name := next((name for name in names if name in task_set.aside), None):
-        raise UsageError(f"{task_set.file}: {name} {task_set.aside[name].detail}")
+        raise UsageError(f"{task_set.file}: task {name} cannot be graded: it {task_set.aside[name].detail}")
 
 
 def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:

@@ -15,7 +15,7 @@ SECTION = re.compile(
 MIN_WORDS = 12
 """Issues with fewer words are vague."""
 MAX_TITLE_WORDS = 8
-"""Mean number of words of list items, up to which they are taken for titles of commits."""
+"""Maximum mean number of words for list items that count as titles of commits."""
 
 
 def find_vagueness(text: str) -> str:

@@ -41,7 +41,7 @@ def write_directory(tree: TaskTree, record: Qualification | None, out: Path) -> 
 
 
 def refuse_unwritable(task: Task) -> None:
-    """Raise UsageError if a Harbor directory could not run a task's tests, or would grade them in another way."""
+    """Raise UsageError if a Harbor directory cannot run a task's tests, or would grade them otherwise than Turnsmith."""
     if task.log_parser != PYTEST:
         raise UsageError(
             f"the tests of {task.instance_id} need the log parser {task.log_parser}: "
@@ -76,7 +76,7 @@ def render_files(task: Task, record: Qualification | None) -> dict[str, str]:
 
 
 def render_settings(task: Task, record: Qualification | None) -> str:
-    """Render task.toml. Its [metadata] holds the qualification record without the audit's mutants, which are secret."""
+    """Render task.toml. Its [metadata] holds the qualification record, without the altered tests that an audit will run."""
     import tomli_w
 
     facts: dict[str, Any] = {"repo": task.repo, "base_commit": task.base_commit, "created_by": task.created_by}
@@ -106,7 +106,7 @@ def render_dockerfile(task: Task) -> str:
 
 
 def render_test(task: Task) -> str:
-    """Render tests/test.sh: the template with the task's working directory, test command and environment variables."""
+    """Render tests/test.sh, which runs the task's test command in its working directory with the grader's variables."""
     files = task.test_files or find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     variables = " ".join(f"{name}={quote(value)}" for name, value in TEST_ENV.items())
     command = f"{task.test_command} {' '.join(map(quote, files))}"

@@ -12,7 +12,7 @@ COUNTED = {
 
 
 def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  # noqa: UP006
-    """List the expected tests without the required status."""
+    """List the FAIL_TO_PASS and PASS_TO_PASS tests whose status does not count as passed."""
     fixed, maintained = COUNTED[task["status_rules"]]
     clean = task["meta"].get("clean_statuses", {})
     lists = ((task["FAIL_TO_PASS"], fixed), (task["PASS_TO_PASS"], maintained))
@@ -25,7 +25,7 @@ def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  #
 
 
 def find(test: str, statuses: Dict[str, str]) -> "set[str]":  # noqa: UP006
-    """Return the statuses of a test. An id such as `f[a`, cut at a space, stands for all tests that start with it."""
+    """Return the statuses of a test. An id that was cut at a space (`f[a` of `f[a b]`) stands for all ids that it begins."""
     if test in statuses or "[" not in test or test.endswith("]"):
         return {statuses[test]} if test in statuses else set()
     return {status for name, status in statuses.items() if name.startswith(test)}

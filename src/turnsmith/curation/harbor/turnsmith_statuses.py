@@ -9,13 +9,13 @@ STATUSES: Dict[str, str] = {}  # noqa: UP006
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Record a test file that cannot be collected as an error."""
+    """Record the status `error` for a test file that pytest cannot collect."""
     if report.failed:
         STATUSES[report.nodeid] = "error"
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Record the status of the call, and of a setup or teardown that did not pass; the worst counts."""
+    """Record the worst status of a test's call, setup and teardown."""
     if report.when == "call" or not report.passed:
         before = STATUSES.get(report.nodeid, "passed")
         STATUSES[report.nodeid] = max(before, read_status(report), key=ORDER.index)

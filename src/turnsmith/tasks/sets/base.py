@@ -1,7 +1,7 @@
 """Definition of a public data set: the columns that identify it, and a function that maps a row to a task's columns.
 
-An imported task keeps every column of its row. If a column shares a task column's name but differs in spelling or meaning, the
-task records the original, so that an export restores it.
+An imported task keeps all columns of its row. If a column has the name of a task column, but another format or meaning, the task
+also stores the original value, so that an export can restore the row.
 """
 
 import json
@@ -20,11 +20,11 @@ Row = Mapping[str, Any]
 Columns = dict[str, Any]
 """Values of a task's columns."""
 ORIGIN = "imported"
-"""Task column that records the task's origin: data set, columns of the row, and original spellings of values."""
+"""Task column with the name of the data set, the names of the row's columns, and the values that the import changed."""
 
 
 class Refused(TurnsmithError):
-    """Error raised if a row cannot become a task. `reason` is short, for counting; the message has details."""
+    """Error raised if a row cannot become a task. Rows are counted by the short `reason`; the message has details."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -55,13 +55,13 @@ class PublicSet:
     marks: frozenset[str]
     """Columns that every row of the data set has, and by which it is recognised."""
     describe: Callable[[Row], Columns | Task | Conversation]
-    """Map a row to task columns, to a task that Turnsmith exported, or to a conversation. Raises Refused."""
+    """Map a row to task columns, or to a task that Turnsmith had exported, or a trajectory to a conversation. Raises Refused."""
     identify: Callable[[Row], str] = lambda row: str(row.get("instance_id") or "")
     """Read the task id of a row; empty if missing."""
     complete: Callable[[dict[str, Any], Path], dict[str, Any]] = lambda row, folder: row
     """Add columns to a row from files in its folder."""
     file_name: str = "tasks.jsonl"
-    """Name of the file that an import writes."""
+    """Name of the file to which an import writes tasks or conversations."""
     folders: "TaskFolders | None" = None
     """Reader and writer of task folders; None if the data set stores rows."""
 
@@ -93,7 +93,7 @@ def to_row(task: Task, source: PublicSet) -> dict[str, Any]:
     columns = task.model_dump()
     if not came_from(task, source):
         raise UsageError(
-            f"task {task.instance_id} was not imported from {source.name}, so columns are missing: "
+            f"task {task.instance_id} was not imported from {source.name}, so it lacks columns of that data set: "
             "export it as harbor or swe-bench"
         )
     origin = columns[ORIGIN]
@@ -107,7 +107,7 @@ def came_from(task: Task, source: PublicSet) -> bool:
 
 
 def spell(given: Any, value: Any) -> Any:
-    """Describe how a row writes a task's `value`: None if unchanged, `json`, `python`, or the original as `{"as": given}`."""
+    """Return the format in which a row writes a task's `value`: None if equal, `json` or `python` text, else `{"as": given}`."""
     if given == value:
         return None
     return next(
@@ -116,7 +116,7 @@ def spell(given: Any, value: Any) -> Any:
 
 
 def respell(value: Any, how: Any) -> Any:
-    """Restore the original value of a row from a task's value and the result of `spell`."""
+    """Restore the value of a row from a task's value and the format that `spell` returned."""
     if isinstance(how, dict):
         return how["as"]
     return SPELLINGS[how](value) if how else value

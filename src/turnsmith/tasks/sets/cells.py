@@ -1,4 +1,4 @@
-"""Readers of cells in rows of public data sets, in all known spellings. They raise Refused if a cell is invalid."""
+"""Readers of values in rows of public data sets, e.g. lists or JSON text of lists. They raise Refused for invalid values."""
 
 import ast
 import json
@@ -11,11 +11,11 @@ from turnsmith.tasks.sets.base import Columns, Refused, Row
 
 IMAGE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 SHOWN = 60
-"""Maximum characters of a cell quoted in a message."""
+"""Maximum number of characters of a value that an error message quotes."""
 
 
 def describe_core(row: Row) -> Columns:
-    """Read the task columns that most data sets store as SWE-bench does. Raises Refused."""
+    """Read the task columns that most data sets name and format like SWE-bench. Raises Refused."""
     if row.get("layers"):
         raise Refused(
             "a task of layers", "it was made here and names no image: use the task file that it was exported from"
@@ -50,7 +50,7 @@ def find_image(row: Row, *columns: str) -> str:
 
 
 def check_image(name: Any) -> str:
-    """Return an image name. Raises Refused if it is invalid."""
+    """Check the name of a container image, and return it. Raises Refused if it is invalid."""
     if not isinstance(name, str) or not IMAGE.fullmatch(name):
         raise Refused("bad image", f"{str(name)[:SHOWN]!r} is not a valid image name")
     return name
@@ -72,7 +72,7 @@ def read_files(patch: str, name: str) -> list[FileDiff]:
 
 
 def read_expected(row: Row, failing: str, passing: str) -> Columns:
-    """Read FAIL_TO_PASS and PASS_TO_PASS; a test in both lists counts as FAIL_TO_PASS. Raises Refused."""
+    """Read FAIL_TO_PASS from column `failing` and PASS_TO_PASS from `passing`, without tests of FAIL_TO_PASS. Raises Refused."""
     fail_to_pass = read_list(row, failing)
     if not fail_to_pass:
         raise Refused(f"empty {failing}", "so no patch can resolve it")

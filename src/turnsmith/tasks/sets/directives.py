@@ -13,12 +13,12 @@ from turnsmith.tasks.sets.cells import read_files
 FILE_ID = re.compile(r"[^:]*\.\w+::")
 """Pattern of test ids that start with a file: `tests/test_a.py::test_b`, but not `test_x (m.T)` or `module::test`."""
 NO_TESTS = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
-"""Endings of data files in test patches, which hold no tests; the list is SWE-bench's."""
+"""File name endings of data files, which contain no tests, in test patches; the list is SWE-bench's."""
 
 
 @dataclass(frozen=True)
 class TestRule:
-    """Test command of a repository, and the kind of arguments that it takes."""
+    """Test command of a repository, its log parser, and the kind of arguments that the command takes."""
 
     __test__ = False  # keep pytest from collecting this class
 
@@ -28,7 +28,7 @@ class TestRule:
     """Kind of arguments that select tests: `files`, `labels` (Django's dotted modules) or `ids`."""
 
     def find_directives(self, test_patch: str, tests: list[str]) -> list[str]:
-        """Return arguments that select the hidden tests; empty if all test ids start with a file. Raises Refused."""
+        """Return arguments that select the hidden tests; empty if the test ids name files, which then serve. Raises Refused."""
         if begin_with_files(tests):
             return []
         files = find_patched_tests(test_patch)

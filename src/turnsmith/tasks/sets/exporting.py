@@ -31,7 +31,7 @@ def export_tasks(tasks: Iterable[Task], source: PublicSet, out: Path) -> Iterato
 
 
 def make_row(task: Task, source: PublicSet) -> dict[str, Any]:
-    """Convert a task to a row of a data set; only SWE-bench takes tasks of another origin. Raises UsageError."""
+    """Convert a task to a row of the data set that it came from; SWE-bench takes tasks of any origin. Raises UsageError."""
     if source is SWE_BENCH and not came_from(task, source):
         columns = task.model_dump()
         lists = {name: json.dumps(columns.pop(name)) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}

@@ -4,8 +4,8 @@
 <name>/task.toml · instruction.md · environment/Dockerfile · tests/test.sh … · solution/solve.sh
 ```
 
-A directory written by Turnsmith is restored as the original task. Other directories have one expected test: a reward of 1 from
-`tests/test.sh`. The files of `tests/` are hidden tests, which are copied to `harbor_tests/` for the run.
+A directory that Turnsmith wrote is restored as the original task. Any other directory becomes a task with one expected test. It
+passes if `tests/test.sh` writes a reward of 1. The files of `tests/` are hidden; the test patch adds them as `harbor_tests/`.
 """
 
 import json
@@ -42,7 +42,7 @@ PLAIN = ("FROM", "WORKDIR", "ENV", "USER", "LABEL", "CMD", "ENTRYPOINT", "ARG", 
 INSTRUCTION = re.compile(r"^([A-Za-z]+)\s+(.*)$", re.MULTILINE)
 CONTINUED = re.compile(r"\\\n")
 MAX_FILE = 4_000_000
-"""Maximum size of a file that is read into a row, in bytes."""
+"""Maximum size in bytes of a file in a task directory."""
 
 
 def describe(row: Row) -> Columns | Task:
@@ -84,7 +84,7 @@ def identify(row: Row) -> str:
 
 
 def read_own(text: str, row: Row) -> Task:
-    """Restore a task that Turnsmith exported, with the directory's tree as its layer. Raises Refused."""
+    """Restore a task that Turnsmith exported; its working tree stays in the exported directory. Raises Refused."""
     try:
         columns = json.loads(text)
         layers = [] if columns["image"] else [str(Path(row["place"]) / TREE)]
@@ -142,7 +142,7 @@ def render_tests(files: Row) -> str:
 
 
 def read_folder(folder: Path) -> "dict[str, Any] | Refused":
-    """Read a Harbor directory as a row: name, place, and text files except the working tree."""
+    """Read a Harbor directory as a row: its name, its path, and its text files except the working tree."""
     files = {}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()

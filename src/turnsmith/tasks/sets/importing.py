@@ -5,7 +5,7 @@ DIR/tasks.jsonl      tasks; conversations.jsonl for trajectory data sets
 DIR/refused.jsonl    one line per refused row: set, place, id, reason, details
 ```
 
-The next import tries refused rows again, since the user may have added what was missing.
+The next import tries refused rows again: the user may have added files that they need, e.g. the scripts of SWE-bench Pro.
 """
 
 import json
@@ -29,7 +29,7 @@ from turnsmith.types import Task
 
 REFUSED_NAME = "refused.jsonl"
 ID_FIRST = (b'{"instance_id":', b'{"conversation_id":')
-"""First bytes of lines that Turnsmith wrote; they start with the id."""
+"""First bytes of the lines that Turnsmith writes: the id comes first, so it is read without parsing the line."""
 IMPORTED, KEPT = "imported", "kept"
 """Results of rows that are not refused: imported now, or kept from an earlier import."""
 
@@ -62,7 +62,7 @@ class ImportFunnel:
 
 
 def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundRow]:
-    """Yield the rows of all sources, with columns added from files in their folders."""
+    """Yield the rows of all sources; the data set may add columns to a row from files in the row's folder."""
     for rows in sources:
         for row in rows:
             if isinstance(rows, RowFile) and isinstance(row.content, dict):
@@ -73,11 +73,11 @@ def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundR
 def import_rows(
     source: PublicSet, rows: Iterable[FoundRow], out: Path, on_task: Callable[[Task], None] = lambda task: None
 ) -> Iterator[ImportFunnel]:
-    """Append each row to the files in `out`, as a task or a refusal; yield the counts after each. Raises UsageError.
+    """Convert rows and append each to the output file or to refused.jsonl in `out`. Yield the counts after each row.
 
-    Lines are written at once, so that a killed import loses at most one row. `on_task` receives each new task.
+    Each line is flushed, so a killed import loses at most one row. `on_task` receives each new task. Raises UsageError.
     """
-    with _held(out / source.file_name) as tasks:
+    with _open_locked(out / source.file_name) as tasks:
         work = Import(source, tasks, out / REFUSED_NAME, on_task)
         try:
             for row in rows:
@@ -88,7 +88,7 @@ def import_rows(
 
 
 class Import:
-    """Import of one data set into an open task file."""
+    """Import of rows of one data set into an open task file."""
 
     def __init__(self, source: PublicSet, tasks: BinaryIO, refused_file: Path, on_task: Callable[[Task], None]) -> None:
         self.funnel = ImportFunnel()
@@ -145,7 +145,7 @@ class Import:
 
 
 def _read_id(line: bytes) -> str:
-    """Read the id in a line of JSON; lines that Turnsmith wrote need not be parsed completely."""
+    """Read the task or conversation id in a line of JSON; do not parse the rest of a line that Turnsmith wrote."""
     if line.startswith(ID_FIRST):
         name, _ = json.JSONDecoder().raw_decode(line.decode(), line.index(b":") + 1)
         return str(name)
@@ -153,14 +153,14 @@ def _read_id(line: bytes) -> str:
 
 
 def only(rows: Iterable[FoundRow], source: PublicSet, task: str, limit: int | None) -> Iterator[FoundRow]:
-    """Yield the first `limit` rows, or only the row of the task with the id `task`."""
+    """Yield the first `limit` rows; if `task` is given, yield only the row with this task id."""
     if task:
         rows = (row for row in rows if not isinstance(row.content, Refused) and source.identify(row.content) == task)
     return islice(rows, 1 if task else limit)
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[BinaryIO]:
+def _open_locked(path: Path) -> Iterator[BinaryIO]:
     """Open a task file for appending, locked against other processes. Raises UsageError."""
     if path.parent.exists() and not path.parent.is_dir():
         raise UsageError(f"{path.parent} is a file: give another --out")

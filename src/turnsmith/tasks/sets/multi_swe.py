@@ -1,6 +1,6 @@
 """Multi-SWE-bench and Multi-SWE-RL: rows hold test results before and after the gold patch.
 
-The images contain both patches and scripts. The set-up removes all of these files except `run.sh`.
+The images contain the gold patch, the test patch and scripts. The set-up removes them, except the script `run.sh`.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ PARSERS = {
     ".h": "multi-swe-c",
     ".py": "parse_log_pytest",
 }
-"""Ending of files in the gold patch → parser of test logs. Rows name neither language nor parser."""
+"""File name ending in the gold patch → parser of the test log. Rows name neither their language nor a parser."""
 
 
 def describe(row: Row) -> Columns:

@@ -19,4 +19,4 @@ SETS = NameTable(
         "nebius-swe-agent": "turnsmith.tasks.sets.trajectories:SWE_AGENT",
     },
 )
-"""Instances of `tasks.sets.base.PublicSet`. A set that extends another's columns comes first, to be recognised."""
+"""Short name → `PublicSet`. Rows are compared in this order, so a set that has all columns of another comes before it."""

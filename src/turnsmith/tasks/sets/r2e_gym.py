@@ -1,7 +1,7 @@
 """R2E-Gym: commits with generated tests. A row holds the test logs before and after its commit.
 
-The images hold the tests in /r2e_tests, where an agent could read them. The set-up removes that folder; the tests
-become the task's test patch.
+The images hold the tests in /r2e_tests, where an agent could read them. The set-up removes that folder. For grading, the test
+patch adds the tests, whose text is in the row.
 """
 
 import re
@@ -23,7 +23,7 @@ IN_ISSUE = re.compile(r"\s*\[ISSUE\](.*)\[/ISSUE\]\s*", re.DOTALL)
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns; expected tests come from the recorded test run. Raises Refused."""
+    """Map a row to task columns; FAIL_TO_PASS and PASS_TO_PASS come from the test logs in the row. Raises Refused."""
     run, commit = read_dict(row, "execution_result_content"), read_dict(row, "parsed_commit_content")
     image, issue = find_image(row, "docker_image"), read_text(row, "problem_statement", name="issue text")
     return find_expected(row, run) | {
@@ -54,7 +54,7 @@ def identify(row: Row) -> str:
 
 
 def find_expected(row: Row, run: dict[str, Any]) -> Columns:
-    """Sort the tests into FAIL_TO_PASS and PASS_TO_PASS by their results before the commit. Raises Refused."""
+    """Sort tests that pass after the commit into FAIL_TO_PASS and PASS_TO_PASS, by their results before it. Raises Refused."""
     expected = {COLOUR.sub("", name): word for name, word in read_dict(row, "expected_output_json").items()}
     before, after = (read_results(str(run.get(f"{when}_commit_res_stdout") or "")) for when in ("old", "new"))
     passed = [test for test, word in after.items() if word == "PASSED" and expected.get(to_name(test)) == "PASSED"]
@@ -87,7 +87,7 @@ def to_name(test: str) -> str:
 
 
 def render_tests(run: dict[str, Any]) -> str:
-    """Build a patch that adds the hidden tests. Raises Refused."""
+    """Build a patch that adds the row's hidden tests. Raises Refused if they are missing or not text."""
     names, texts = run.get("test_file_names"), run.get("test_file_codes")
     if not isinstance(names, list) or not isinstance(texts, list) or not names or len(names) != len(texts):
         raise Refused("no test patch", "execution_result_content holds no test files")

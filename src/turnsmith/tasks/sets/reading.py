@@ -21,7 +21,7 @@ ROW_FILES = (".parquet", ".jsonl", ".ndjson", ".json", ".arrow")
 
 @dataclass(frozen=True)
 class FoundRow:
-    """Row of a data set and its place in a file. Its content is an error if the row cannot be read."""
+    """Row of a data set and its position in a file. `content` is an error if the row cannot be read."""
 
     place: str
     """File and row number, counted from 1: `train.parquet, row 17`."""
@@ -30,7 +30,7 @@ class FoundRow:
 
 @dataclass(frozen=True)
 class FolderRows:
-    """Source of rows that are stored as task folders."""
+    """Task folders, each of which is read as one row."""
 
     folders: list[Path]
     read: Callable[[Path], "dict[str, Any] | Refused"]
@@ -44,7 +44,7 @@ class FolderRows:
 
 @dataclass(frozen=True)
 class RowFile:
-    """Source of rows that are stored in one file."""
+    """File of rows: Parquet, Arrow, JSON lines, or a JSON list."""
 
     path: Path
 
@@ -104,7 +104,7 @@ def _split_of(file: Path, source: Path) -> str:
 
 
 def read_json_file(file: Path) -> "Iterator[dict[str, Any] | Refused]":
-    """Yield a row for each line of a JSONL file that is not blank."""
+    """Yield the rows of a JSONL file, and the error Refused for a line that is no JSON object. Skip blank lines."""
     return (_parse(line.raw) for line in read_json_lines(file))
 
 

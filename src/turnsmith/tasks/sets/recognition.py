@@ -19,12 +19,12 @@ def find_set(name: str) -> PublicSet:
 
 @cache
 def list_sets() -> tuple[PublicSet, ...]:
-    """Load the built-in data sets, in the order in which rows are compared with them."""
+    """Load the built-in data sets, in the order in which a row's columns are compared with theirs."""
     return tuple(map(find_set, SETS.paths))
 
 
 def find_rows(wanted: PublicSet, source: Path, split: str = "") -> list[RowSource]:
-    """Find the files or folders of rows. Raises UsageError if there are none, or they are not of the data set `wanted`."""
+    """Find the row files of `split`, or task folders, in `source`. Raises UsageError if none is of the data set `wanted`."""
     for each in (wanted, *list_sets()):
         if each.folders and source.is_dir() and (folders := each.folders.find(source)):
             if each is not wanted:
@@ -63,5 +63,5 @@ def check_set(wanted: PublicSet, columns: Collection[str], source: Path | str) -
         lacking = ", ".join(sorted(wanted.marks - set(columns)))
         remedy = f"give another file, or one of {', '.join(SETS.paths)}"
         raise UsageError(
-            f"the rows of {source} are of no known data set: for {wanted.name} they lack {lacking}: {remedy}"
+            f"the rows of {source} are of no known data set ({wanted.name} needs the columns {lacking}): {remedy}"
         )

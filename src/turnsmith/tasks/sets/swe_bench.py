@@ -13,7 +13,7 @@ CONDA = "source /opt/miniconda3/bin/activate testbed && "
 def describe(row: Row, owner: str = "swebench", separator: str = "_1776_") -> Columns:
     """Map a row to task columns, with the image and test command that SWE-bench's harness uses. Raises Refused.
 
-    The image of `sympy__sympy-1` is `swebench/sweb.eval.x86_64.sympy_1776_sympy-1:latest`.
+    Image: `<owner on Docker Hub>/sweb.eval.x86_64.<id>:latest`, where `separator` replaces the `__` of the id.
     """
     core = describe_core(row) | {"test_patch": read_text(row, "test_patch", name="test patch")}
     rule = find_rule(core["repo"], str(row.get("version") or ""))

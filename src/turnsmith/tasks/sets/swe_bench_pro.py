@@ -1,7 +1,7 @@
-"""SWE-bench Pro V1: some texts are JSON strings, lists are Python literals, test scripts are separate files.
+"""SWE-bench Pro V1. In its rows, some texts are JSON strings, and lists are Python literals.
 
-The command uses `run_scripts/<instance_id>/run_script.sh` and `parser.py` of the set's repository. A row
-without these scripts cannot be graded and is refused.
+The test command needs two scripts, `run_script.sh` and `parser.py`. They are not in the rows, but in the data set's git
+repository, in `run_scripts/<instance_id>/`. A row without its scripts is refused.
 """
 
 import json
@@ -14,12 +14,12 @@ from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import check_image, read_expected, read_list, read_patch, read_text
 
 SCRIPTS = {"run_script": "run_script.sh", "parser": "parser.py"}
-"""Column added to a row → name of the script that it holds."""
+"""Column that the import adds to a row → name of the script file that the column holds."""
 WORK = "/workspace"
 MAX_TAG = 128
-"""Maximum length of an image's tag."""
+"""Maximum number of characters of an image tag."""
 PRO_EXCEPTION = "element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
-"""Instance id whose image name is not shortened like others of its repository."""
+"""Id of the one task of `element-web` whose image name is not shortened."""
 PRINT_RESULTS = """import json, sys
 tests = json.load(open(sys.argv[1]))["tests"]
 for test in tests:
@@ -83,16 +83,16 @@ def make_command(row: Row) -> str:
         files = " and ".join(f"run_scripts/{row['instance_id']}/{file}" for file in SCRIPTS.values())
         raise Refused("no run script", f"put {files} of the set's repository beside the rows")
     write = [f"printf %s {quote(read_text(row, column))} > {WORK}/{file}" for column, file in SCRIPTS.items()]
-    tell = f"python3 -c {quote(PRINT_RESULTS)} {WORK}/output.json"
+    print_results = f"python3 -c {quote(PRINT_RESULTS)} {WORK}/output.json"
     run = (
         f'bash {WORK}/run_script.sh "$1" > {WORK}/stdout.log 2> {WORK}/stderr.log; '
-        f"python3 {WORK}/parser.py {WORK}/stdout.log {WORK}/stderr.log {WORK}/output.json && {tell}"
+        f"python3 {WORK}/parser.py {WORK}/stdout.log {WORK}/stderr.log {WORK}/output.json && {print_results}"
     )
     return f"mkdir -p {WORK} && {' && '.join(write)} && bash -c {quote(run)} run"
 
 
 def add_scripts(row: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Add a row's test scripts, which are files in the data set's folder."""
+    """Add a row's test scripts, which are files in the folder of the rows, as columns."""
     place = folder / "run_scripts" / to_folder_name(Path(str(row.get("instance_id"))).name)
     found = {column: place / file for column, file in SCRIPTS.items() if column not in row and (place / file).is_file()}
     return row | {column: file.read_text(encoding="utf-8") for column, file in found.items()}

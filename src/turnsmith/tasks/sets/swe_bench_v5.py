@@ -20,7 +20,7 @@ from turnsmith.types import PYTEST
 BEGIN, END = ">>>>> Start Test Output", ">>>>> End Test Output"
 """Lines that the evaluation script prints before and after the test output."""
 ENVIRONMENT = ("source ", ". ", "conda activate ", "export ", "cd ")
-"""Prefixes of lines of the evaluation script that set up the environment; its other set-up lines are not needed."""
+"""Prefixes of those set-up lines of the evaluation script that the test command needs; other set-up lines are dropped."""
 IN_FILES = {
     "patch": "gold.patch",
     "test_patch": "test.patch",
@@ -29,12 +29,12 @@ IN_FILES = {
     "hints_text": "hints.md",
     "dockerfile": "Dockerfile",
 }
-"""Column → file in a task folder."""
+"""Column of a row → file in a task folder that holds its text."""
 TASK, TESTS, CONFIG = "task.yaml", "tests.json", "sweb.yaml"
 
 
 def describe(row: Row) -> Columns:
-    """Map a row to task columns; the test command comes from its evaluation script. Raises Refused."""
+    """Map a row to task columns. The test command is a part of the row's evaluation script. Raises Refused."""
     core, parser = describe_core(row), read_text(row, "log_parser")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
     has_files = begin_with_files(tests)
@@ -63,7 +63,7 @@ def read_script(script: str) -> tuple[list[str], str]:
 
 
 def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
-    """Separate a test command from the hidden test files at its end; no files if it ends otherwise. Raises Refused."""
+    """Split a test command into the command and the hidden test files at its end, or an empty list. Raises Refused."""
     files = find_patched_tests(test_patch)
     for directives in (files, [to_label(file) for file in files]):
         if directives and command.endswith(ending := " " + " ".join(directives)):

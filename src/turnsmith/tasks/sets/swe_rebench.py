@@ -26,7 +26,7 @@ def describe(row: Row) -> Columns:
 
 
 def describe_v2(row: Row) -> Columns:
-    """Map a row of V2 (twenty languages) to task columns. Images hold the tree in `/<repository>`. Raises Refused."""
+    """Map a row of V2 (twenty languages) to task columns. Images hold the working tree in `/<repository>`. Raises Refused."""
     core, config = describe_core(row), read_dict(row, "install_config")
     return core | {
         "image": find_image(row, "image_name"),

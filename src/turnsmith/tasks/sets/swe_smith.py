@@ -1,7 +1,6 @@
 """SWE-smith: a row's `patch` adds a bug to a clean tree, so its reverse is the gold patch. Images are per repository.
 
-The set-up applies the bug. The image's branches are not used: the sandbox removes the history (`main` shows the fix), and most
-branches are missing in the images.
+The set-up applies the bug's patch. The images' git branches with bugs are not used, because most are missing.
 """
 
 from shlex import quote
@@ -14,7 +13,7 @@ from turnsmith.tasks.sets.directives import names_file
 from turnsmith.tasks.sets.swe_bench import CONDA
 
 MAX_BUG = 100_000
-"""Maximum size of a bug's patch, which is part of a set-up command, in bytes."""
+"""Maximum size in bytes of a bug's patch, which is passed in the text of a set-up command."""
 
 
 def describe(row: Row) -> Columns:
@@ -42,7 +41,7 @@ def describe(row: Row) -> Columns:
 
 
 def name_of_swe_smith(named: str) -> str:
-    """Convert an image name of SWE-smith, spelled in one of three ways, to the name in its registry."""
+    """Convert an image name in a row to the name on Docker Hub: `x/swesmith.o__n.123` → `swebench/swesmith.o_1776_n.123`."""
     name = named.rpartition("/")[2].lower().replace("__", "_1776_")
     return check_image(f"swebench/{name}")
 

@@ -1,7 +1,7 @@
 """Trajectory data sets of Nebius (SWE-agent and OpenHands), read as conversations for rejection fine-tuning (RFT).
 
-Tool calls become text, as in the chat templates of Qwen and Hermes; tools are listed in the system message. Training
-formats the text by Turnsmith's chat template.
+Tool calls become text, as in the chat templates of Qwen and Hermes; tools are listed in the system message. Training formats
+the messages by the chat template of the trained model.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ ROLES = {"system": "system", "user": "user", "tool": "user", "ai": "assistant", 
 
 
 def describe_swe_agent(row: Row) -> Conversation:
-    """Convert a SWE-agent row to a conversation. The row has a training mask per turn. Raises Refused."""
+    """Convert a SWE-agent row to a conversation. The row marks the turns that are used for training. Raises Refused."""
     turns = [
         (read_role(turn), str(turn.get("text") or turn.get("system_prompt") or ""), bool(turn.get("mask")))
         for turn in read_turns(row)
@@ -84,12 +84,12 @@ def drop_nulls(value: Any) -> Any:
 
 
 def make_conversation(row: Row, turns: Iterable[tuple[str, str, bool]], *, resolved: bool, patch: Any) -> Conversation:
-    """Build a conversation from the role, text and training mask of each turn. Raises Refused."""
+    """Build a conversation from turns: role, text, and True if the turn is used for training. Raises Refused."""
     messages = list(join_turns(turns))
     while messages and messages[-1].role != "assistant":
         messages.pop()  # no answer follows
     if not any(message.trains for message in messages):
-        raise Refused("nothing to imitate", "no turn of the assistant is marked to train")
+        raise Refused("nothing to imitate", "no turn of the assistant is marked for training")
     try:
         return Conversation(
             conversation_id=identify(row),
@@ -103,7 +103,7 @@ def make_conversation(row: Row, turns: Iterable[tuple[str, str, bool]], *, resol
 
 
 def join_turns(turns: Iterable[tuple[str, str, bool]]) -> Iterator[Message]:
-    """Join consecutive turns with equal role and training mask into one message."""
+    """Join consecutive turns with the same role into one message, unless only some of them are used for training."""
     for (role, trains), group in groupby(turns, key=lambda turn: (turn[0], turn[2])):
         yield Message.model_validate(
             {"role": role, "text": "\n\n".join(text for _, text, _ in group), "trains": trains}
