@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.data_sets.set_rows import ISSUE, PATCH, make_rebench_row, make_v2_row, write_rows
-from turnsmith.curation.filters import BUNDLES, FILTERS, Decision, choose_filters, parse_filter
+from turnsmith.curation.filters import BUNDLES, FILTERS, FilterDecision, choose_filters, parse_filter
 from turnsmith.curation.funnel import Funnel
 from turnsmith.curation.rows import RunFacts, count_rows, parse_row, read_rows
 from turnsmith.curation.scores import read_scores
@@ -54,9 +54,9 @@ def decision(name, row, facts=None):
     ],
 )
 def test_what_stays_and_what_is_dropped(name, stays, dropped, reason):
-    assert look(name, make_rebench_row(**stays)) == (Decision.STAYS, "")
+    assert look(name, make_rebench_row(**stays)) == (FilterDecision.STAYS, "")
     found, said = look(name, make_rebench_row(**dropped))
-    assert found is Decision.DROPPED and reason in said
+    assert found is FilterDecision.DROPPED and reason in said
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_vague_issue_is_dropped_with_its_reason():
     row = make_rebench_row(
         problem_statement="Work on sets\n\n* Add failing test\n* Tweak changelog\n* More of the docs"
     )
-    assert look("vague", row) == (Decision.DROPPED, "a list of commits")
+    assert look("vague", row) == (FilterDecision.DROPPED, "a list of commits")
     assert decision("vague", make_rebench_row()) == "stays"
 
 
@@ -97,8 +97,8 @@ def test_judgements_of_the_second_set_are_read_in_both_forms(as_list):
     assert decision("missing-names", make_v2_row(code="B2", as_list=as_list)) == "dropped"
     assert decision("missing-names", make_v2_row(code="B11", as_list=as_list)) == "stays"
     assert decision("llm-score", make_v2_row(code="A", difficulty="medium", as_list=as_list)) == "stays"
-    assert look("llm-score", make_v2_row(code="B4", as_list=as_list)) == (Decision.DROPPED, "issue_text_score 3")
-    assert look("llm-score", make_v2_row(code="B1", as_list=as_list)) == (Decision.DROPPED, "test_score 3")
+    assert look("llm-score", make_v2_row(code="B4", as_list=as_list)) == (FilterDecision.DROPPED, "issue_text_score 3")
+    assert look("llm-score", make_v2_row(code="B1", as_list=as_list)) == (FilterDecision.DROPPED, "test_score 3")
     assert decision("difficulty", make_v2_row(difficulty="hard", as_list=as_list)) == "dropped"
     assert decision("max-lines=1", make_v2_row(as_list=as_list)) == "dropped"
 

@@ -103,8 +103,8 @@ def test_of_several_predictions_for_a_task_the_last_is_kept():
 
 
 BAD = {
-    "": "holds no prediction",
-    "[]": "holds no prediction",
+    "": "holds no rows with",
+    "[]": "holds no rows with",
     "{": "line 1: not valid JSON",
     "3": "line 1: this row is no prediction",
     '{"a": 1}': "row 'a': this row is no prediction",

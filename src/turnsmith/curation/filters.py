@@ -27,7 +27,7 @@ COMMON = frozenset(
 MIN_WORDS = 8
 
 
-class Decision(StrEnum):
+class FilterDecision(StrEnum):
     """Decision of a filter about a row: keep, drop or unknown."""
 
     STAYS = "stays"
@@ -35,9 +35,9 @@ class Decision(StrEnum):
     UNKNOWN = "unknown"
 
 
-Judgement = tuple[Decision, str]
+Judgement = tuple[FilterDecision, str]
 """Decision of a filter about a row, and the reason for it; the reason is empty if the row is kept."""
-STAYS: Judgement = (Decision.STAYS, "")
+STAYS: Judgement = (FilterDecision.STAYS, "")
 Measure = Callable[[TaskRow], float | None]
 
 
@@ -82,8 +82,8 @@ def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -
     def judge(row: TaskRow, limit: float) -> Judgement:
         value = measure(row)
         if value is None:
-            return Decision.UNKNOWN, f"no {unit}"
-        return STAYS if fits(value, limit) else (Decision.DROPPED, f"{value:g} {unit}")
+            return FilterDecision.UNKNOWN, f"no {unit}"
+        return STAYS if fits(value, limit) else (FilterDecision.DROPPED, f"{value:g} {unit}")
 
     return judge
 
@@ -133,43 +133,43 @@ def judge_issue(row: TaskRow, limit: float) -> Judgement:
     """Drop a row whose issue is a few words, a list of commits or release notes. `limit` is not used."""
     text = row.text("problem_statement")
     if text is None:
-        return Decision.UNKNOWN, "no issue"
+        return FilterDecision.UNKNOWN, "no issue"
     reason = find_vagueness(text)
-    return (Decision.DROPPED, reason) if reason else STAYS
+    return (FilterDecision.DROPPED, reason) if reason else STAYS
 
 
 def judge_scores(row: TaskRow, limit: float) -> Judgement:
     """Drop a row if one of its three LLM scores is at or above the limit; unknown if one is missing and none is that high."""
     scores = read_scores(row)
     if bad := [f"{name} {value:g}" for name, value in scores.items() if value >= limit]:
-        return Decision.DROPPED, ", ".join(bad)
+        return FilterDecision.DROPPED, ", ".join(bad)
     missing = [name for name in NAMES if name not in scores]
-    return (Decision.UNKNOWN, f"no {missing[0]}") if missing else STAYS
+    return (FilterDecision.UNKNOWN, f"no {missing[0]}") if missing else STAYS
 
 
 def judge_names(row: TaskRow, limit: float) -> Judgement:
     """Drop a row whose tests need names that only the gold patch defines, by its qualification or SWE-rebench V2's codes."""
     codes = read_codes(row)
     if IMPLICIT_NAMES in codes:
-        return Decision.DROPPED, f"code {IMPLICIT_NAMES}"
+        return FilterDecision.DROPPED, f"code {IMPLICIT_NAMES}"
     if row.facts and row.facts.missing_names:
-        return Decision.DROPPED, "missing names: " + ", ".join(row.facts.missing_names)
-    return STAYS if codes or (row.facts and row.facts.num_repeats) else (Decision.UNKNOWN, "no run on record")
+        return FilterDecision.DROPPED, "missing names: " + ", ".join(row.facts.missing_names)
+    return STAYS if codes or (row.facts and row.facts.num_repeats) else (FilterDecision.UNKNOWN, "no run on record")
 
 
 def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
     """Drop a row with flaky tests; unknown if qualification ran the row's tests fewer times than `limit`."""
     if row.facts and row.facts.flaky_tests:
-        return Decision.DROPPED, f"{row.facts.flaky_tests[0]} in {row.facts.num_repeats} repeats"
+        return FilterDecision.DROPPED, f"{row.facts.flaky_tests[0]} in {row.facts.num_repeats} repeats"
     repeats = row.facts.num_repeats if row.facts else 0
-    return STAYS if repeats and repeats >= limit else (Decision.UNKNOWN, f"{repeats} repeats on record")
+    return STAYS if repeats and repeats >= limit else (FilterDecision.UNKNOWN, f"{repeats} repeats on record")
 
 
 def judge_qualification(row: TaskRow, limit: float) -> Judgement:
     """Drop a row that qualification rejected; unknown without a qualification record."""
     if not row.facts:
-        return Decision.UNKNOWN, "no record"
-    return STAYS if row.facts.is_qualified else (Decision.DROPPED, row.facts.verdict)
+        return FilterDecision.UNKNOWN, "no record"
+    return STAYS if row.facts.is_qualified else (FilterDecision.DROPPED, row.facts.verdict)
 
 
 FILTERS = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnsmith.curation.filters import Decision, Filter
+from turnsmith.curation.filters import FilterDecision, Filter
 from turnsmith.curation.rows import TaskRow
 
 
@@ -60,8 +60,8 @@ class Funnel:
         for stage in self.stages:
             stage.num_seen += 1
             decision, reason = stage.filter.look(row)
-            stage.num_unknown += decision is Decision.UNKNOWN
-            if decision is Decision.DROPPED or (self.drop_unknown and decision is Decision.UNKNOWN):
+            stage.num_unknown += decision is FilterDecision.UNKNOWN
+            if decision is FilterDecision.DROPPED or (self.drop_unknown and decision is FilterDecision.UNKNOWN):
                 stage.num_dropped += 1
                 return Dropped(row.instance_id, stage.filter.name, reason)
         return None

@@ -1,7 +1,7 @@
 """Definition of a public data set: the columns that identify it, and a function that maps a row to a task's columns.
 
 An imported task keeps all columns of its row. If a column has the name of a task column, but another format or meaning, the task
-also stores the original value, so that an export can restore the row.
+also stores the original value. So an export can restore the row.
 """
 
 import json
