@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnsmith.curation.filters import FilterDecision, Filter
+from turnsmith.curation.filters import Filter, FilterDecision
 from turnsmith.curation.rows import TaskRow
 
 
