@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.episodes.small_batches import make_group, make_sample, near_old, random_samples, rewarded, tokens_of
 from support.pages.page_examples import write_examples
-from turnsmith.algo.algorithm import choose_algorithm, find_algorithm, read_options
+from turnsmith.algo.algorithm import choose_algorithm, find_algorithm, read_stage_options
 from turnsmith.algo.names import ALGORITHMS
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
@@ -33,7 +33,7 @@ rewards = st.lists(st.floats(-1, 1), min_size=2, max_size=8)
 def chosen(name, **stage):
     """Return an algorithm and its options."""
     algorithm = find_algorithm(name)
-    return algorithm, read_options(algorithm, StageConfig(algorithm=name, **stage))
+    return algorithm, read_stage_options(algorithm, StageConfig(algorithm=name, **stage))
 
 
 def make_loss(name, samples):
@@ -227,7 +227,7 @@ def test_import_path_must_name_an_algorithm():
 def test_wrong_option_raises_usage_error(stage, sentence):
     stage = StageConfig(name="first", **stage)
     with pytest.raises(UsageError) as caught:
-        read_options(find_algorithm(stage.algorithm), stage)
+        read_stage_options(find_algorithm(stage.algorithm), stage)
     assert str(caught.value).startswith("stage first: ") and sentence in str(caught.value)
 
 

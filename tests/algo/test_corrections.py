@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from support.episodes.small_batches import make_sample, near_old, random_samples, tokens_of
-from turnsmith.algo.algorithm import find_algorithm, read_options
+from turnsmith.algo.algorithm import find_algorithm, read_stage_options
 from turnsmith.algo.corrections import correct, describe_weights, find_weights
 from turnsmith.algo.names import ALGORITHMS
 from turnsmith.config import StageConfig
@@ -28,7 +28,7 @@ def scored_samples(seed):
 def per_token_losses(name, samples, logprobs):
     """Split the loss by token, with all other advantages set to 0."""
     algorithm = find_algorithm(name)
-    loss_fn = algorithm.make_loss(samples, read_options(algorithm, StageConfig(algorithm=name)))
+    loss_fn = algorithm.make_loss(samples, read_stage_options(algorithm, StageConfig(algorithm=name)))
     tokens = tokens_of(samples)
     ones = torch.eye(len(logprobs), dtype=torch.float64)
     return torch.stack([loss_fn(logprobs, replace(tokens, advantages=tokens.advantages * one))[0] for one in ones])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from support.episodes.small_batches import logprobs_by_hand, rewarded, tokens_of, two_by_hand
-from turnsmith.algo.algorithm import find_algorithm, read_options
+from turnsmith.algo.algorithm import find_algorithm, read_stage_options
 from turnsmith.config import StageConfig
 
 
@@ -16,7 +16,7 @@ def play(algorithm, samples=None, options=None, **stage):
     """Return loss, gradient and metrics of the hand-made batch; options may be ones that a run refuses."""
     samples, logprobs = samples or two_by_hand(), logprobs_by_hand()
     found = find_algorithm(algorithm)
-    chosen = read_options(found, StageConfig(algorithm=algorithm, **stage)).model_copy(update=options)
+    chosen = read_stage_options(found, StageConfig(algorithm=algorithm, **stage)).model_copy(update=options)
     loss, metrics = found.make_loss(samples, chosen)(logprobs, tokens_of(samples))
     loss.backward()
     return loss.item(), logprobs.grad.tolist(), metrics
@@ -25,7 +25,7 @@ def play(algorithm, samples=None, options=None, **stage):
 def advantages(algorithm, *rewards, **stage):
     found = find_algorithm(algorithm)
     stage = StageConfig(algorithm=algorithm, **stage)
-    return list(found.advantages(rewarded(*rewards), read_options(found, stage)).values())
+    return list(found.advantages(rewarded(*rewards), read_stage_options(found, stage)).values())
 
 
 def test_dapo():
@@ -98,6 +98,6 @@ def test_cispo():
 
 def test_float32_batch_gives_the_same_numbers():
     samples, found = two_by_hand(), find_algorithm("dapo")
-    loss_fn = found.make_loss(samples, read_options(found, StageConfig()))
+    loss_fn = found.make_loss(samples, read_stage_options(found, StageConfig()))
     loss, _ = loss_fn(logprobs_by_hand().detach().float(), tokens_of(samples, torch.float32))
     assert loss.dtype == torch.float32 and loss.item() == pytest.approx(-0.8 / 3, abs=1e-6)

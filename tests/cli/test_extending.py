@@ -29,6 +29,7 @@ OWN = {
     "trainer.kind": "my_trainer:open_trainer",
     "tracking": '["my_tracker:JsonLines"]',
     "sandbox.kind": "my_sandbox:LoggedProvider",
+    "sandbox.options.log": "starts.log",
 }
 SMALL = ("--stages.0.iterations", "1", "--agent.max_turns", "1", "--eval.num_runs", "1", "--eval.k", "1")
 
@@ -72,7 +73,7 @@ def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_
     assert result.exit_code == 0, result.output
     [tracked] = (working_directory / "run").rglob("metrics.jsonl")
     assert [json.loads(line)["step"] for line in tracked.read_text().splitlines()] == [0, 1, 1]
-    assert set((working_directory / "sandboxes.log").read_text().split()) == {"/testbed"}
+    assert set((working_directory / "starts.log").read_text().split()) == {"/testbed"}
 
 
 def test_a_data_set_is_imported_by_its_import_path(turnsmith, working_directory):
@@ -119,6 +120,7 @@ def test_a_run_started_from_python_is_finished(turnsmith, config_file, working_d
         ("tracking", '["comet"]', "tracker 'comet': give tensorboard, wandb, mlflow"),
         ("tracking", '["my_tracker:Nothing"]', "my_tracker has no 'Nothing'"),
         ("stages.0.algorithm_options.beta", "0.1", "algorithm_options.beta"),
+        ("sandbox.options.log", "a.log", "sandbox.options.log is unknown to local: its options are none"),
     ],
 )
 def test_a_wrong_choice_is_one_sentence_and_exit_code_2(
@@ -126,6 +128,30 @@ def test_a_wrong_choice_is_one_sentence_and_exit_code_2(
 ):
     write_examples(working_directory)
     result = turnsmith("rl", config_file, "--out", working_directory / "run", f"--{option}", value)
+    assert result.exit_code == 2 and sentence in result.stderr
+    assert not (working_directory / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        (
+            {"sandbox.options.file": "a"},
+            "sandbox.options.file is unknown to my_sandbox:LoggedProvider: its options are log",
+        ),
+        ({"sandbox.options.log": "3"}, "sandbox.options.log: Input should be a valid string"),
+        ({"engine.options.speed": "3"}, "engine.options.speed is unknown"),
+        ({"trainer.options.speed": "3"}, "trainer.options.speed is unknown"),
+        ({"tracking": '{"my_tracker:JsonLines": {"file": "a"}}'}, "tracking.my_tracker:JsonLines.file is unknown"),
+    ],
+)
+def test_a_wrong_option_of_an_extension_is_one_sentence_and_exit_code_2(
+    turnsmith, config_file, working_directory, keys, sentence
+):
+    write_examples(working_directory)
+    kinds = {key: OWN[key] for key in ("sandbox.kind", "engine.kind", "trainer.kind")}
+    options = [f"--{key}={value}" for key, value in (kinds | keys).items()]
+    result = turnsmith("rl", config_file, "--out", working_directory / "run", *options)
     assert result.exit_code == 2 and sentence in result.stderr
     assert not (working_directory / "run").exists()
 

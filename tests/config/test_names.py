@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from turnsmith.config import Section
 from turnsmith.config.names import NameTable
 from turnsmith.errors import UsageError
 
@@ -92,3 +93,40 @@ def test_an_unknown_name_is_reported_with_the_known_names():
 def test_an_instance_of_another_class_is_refused():
     with pytest.raises(UsageError, match=r"engine fast is a type: give a .*NameTable"):
         TABLE.load_instance("fast", NameTable)
+
+
+class Options(Section):
+    """Options of one entry."""
+
+    size: int
+
+
+def open_one(setup, options: Options):
+    return setup, options.size
+
+
+def open_unclear(setup, options):
+    return setup, options
+
+
+OPENERS = NameTable("engine", {name: f"{__name__}:{name}" for name in ("open_one", "open_unclear", "SIZE")})
+SIZE = 3
+
+
+def test_an_entry_gets_its_options():
+    assert OPENERS.bind("open_one", {"size": 3}, "engine.options")("setup") == ("setup", 3)
+    assert OPENERS.bind("open_one", {"size": 3}, "engine.options").func is open_one
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("open_one", {}, "engine.options.size: Field required"),
+        ("open_one", {"sise": 3}, "engine.options.sise is unknown to open_one: its options are size"),
+        ("open_unclear", {}, "engine open_unclear: annotate `options`"),
+        ("SIZE", {}, "engine SIZE is a int: give a function"),
+    ],
+)
+def test_wrong_options_are_refused(name, options, message):
+    with pytest.raises(UsageError, match=message):
+        OPENERS.bind(name, options, "engine.options")

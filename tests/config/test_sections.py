@@ -230,6 +230,7 @@ def test_an_rft_optimizer_with_one_key_keeps_the_papers_other_values(write, text
         (["--stages.2.iterations", "3"], "'2'.* 1"),
         (["--stages.first.iterations", "3"], "'first'"),
         (["--tracking", "wandb"], r'tracking: .*\["wandb"\]'),
+        (["--agent.tools", "search_file"], r'agent.tools: .*\["search_file"\]'),
     ],
 )
 def test_overrides_of_unknown_keys_are_refused(write, arguments, message):

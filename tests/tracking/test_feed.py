@@ -99,19 +99,19 @@ def test_missing_tracker_is_reported_and_the_run_continues(tracked, run_folder, 
 
 def test_unknown_tracker_is_refused():
     with pytest.raises(UsageError, match="'comet': give tensorboard, wandb, mlflow, or an import path"):
-        check_tracker("comet")
+        check_tracker("comet", {})
 
 
 def test_missing_package_is_refused_before_the_run(monkeypatch):
     monkeypatch.setattr("turnsmith.config.extras.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnsmith\[wandb\]'"):
-        check_tracker("wandb")
+        check_tracker("wandb", {})
 
 
 def test_tensorboard_needs_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UsageError, match=r"tracking to tensorboard needs torch.*turnsmith\[train\]"):
-        check_tracker("tensorboard")
+        check_tracker("tensorboard", {})
 
 
 def test_extra_named_in_the_error_exists():

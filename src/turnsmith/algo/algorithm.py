@@ -4,11 +4,10 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from turnsmith.algo.names import ALGORITHMS
 from turnsmith.config import Section, StageConfig
-from turnsmith.errors import UsageError, first_fault
+from turnsmith.config.names import read_options
+from turnsmith.errors import UsageError
 from turnsmith.types import Group, Sample
 
 # Only the type checker imports torch here: configurations are checked without its slow import.
@@ -57,26 +56,18 @@ def choose_algorithm(
 ) -> tuple[Callable[[Group], dict[str, float]], Callable[[list[Sample]], LossFn]]:
     """Return a stage's advantage function and loss function, with their options bound. Raises UsageError."""
     algorithm = find_algorithm(stage.algorithm)
-    options = read_options(algorithm, stage)
+    options = read_stage_options(algorithm, stage)
     return lambda group: algorithm.advantages(group, options), lambda batch: algorithm.make_loss(batch, options)
 
 
-def read_options(algorithm: Algorithm, stage: StageConfig) -> Section:
+def read_stage_options(algorithm: Algorithm, stage: StageConfig) -> Section:
     """Read the options of a stage's algorithm. Raises UsageError for an unknown option or a wrong value."""
-    known, place = algorithm.options.model_fields, f"stage {stage.name}: algorithm_options"
+    known, key = algorithm.options.model_fields, f"stage {stage.name}: algorithm_options"
     shared = {name: getattr(stage, name) for name in known if name in StageConfig.model_fields}
     _refuse_unread(known, stage)
-    for name in stage.algorithm_options:
-        if name in StageConfig.model_fields:
-            raise UsageError(f"{place}.{name} is a key of the stage itself: write it beside algorithm_options")
-        if name not in known:
-            others = ", ".join(name for name in known if name not in shared) or "none"
-            raise UsageError(f"{place}.{name} is unknown to {stage.algorithm}: its options are {others}")
-    try:
-        return algorithm.options(**shared, **stage.algorithm_options)
-    except ValidationError as error:
-        name = ".".join(map(str, error.errors()[0]["loc"]))
-        raise UsageError(f"{place}.{name}: {first_fault(error)}") from None
+    if own := next((name for name in stage.algorithm_options if name in StageConfig.model_fields), None):
+        raise UsageError(f"{key}.{own} is a key of the stage itself: write it beside algorithm_options")
+    return read_options(algorithm.options, stage.algorithm_options, key, stage.algorithm, shared)
 
 
 def _refuse_unread(known: Container[str], stage: StageConfig) -> None:

@@ -72,6 +72,8 @@ class EngineConfig(Section):
 
     kind: str = "inprocess"
     """Engine: `inprocess` (shares a `local` trainer's weights), `vllm`, `openai`, or an import path (`my_module:my_open`)."""
+    options: dict[str, Any] = {}
+    """Options of the engine, if it has any (docs/extending.md)."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values; if absent, enough for all concurrent episodes, and at most half of the free memory."""
     vllm: VllmConfig = VllmConfig()

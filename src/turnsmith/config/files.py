@@ -177,7 +177,7 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Se
         return f"{place}: unknown key {key!r}{_suggestion(str(first['loc'][-1]), kind)}"
     if first["type"] == "missing":
         return f"{place}: key {key!r} is missing: add it"
-    is_single = first["type"] == "list_type" and isinstance(first["input"], str)
+    is_single = (first["type"] == "list_type" or key == "tracking") and isinstance(first["input"], str)
     remedy = f", so write {json.dumps([first['input']])}" if is_single else ""
     message = f"{first_fault(error)}{remedy}"
     return f"{place}: {key}: {message} (got {_short(first['input'])})" if key else f"{place}: {message}"

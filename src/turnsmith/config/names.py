@@ -4,17 +4,24 @@ Each package keeps the table of its own names. Import paths are text, so nothing
 """
 
 import importlib
+import inspect
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from turnsmith.config.extras import EXTRA_OF, describe_missing
-from turnsmith.errors import UsageError
+from turnsmith.config.section import Section
+from turnsmith.errors import UsageError, first_fault
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Section)
 
 IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -51,6 +58,41 @@ class NameTable:
         if not isinstance(found, cls):
             raise UsageError(f"{self.kind} {name} is a {type(found).__name__}: give a {cls.__module__}.{cls.__name__}")
         return found
+
+    def bind(self, name: str, options: Mapping[str, Any], key: str) -> Any:
+        """Load a function or class, and bind its parameter `options`, if it has one, to the options under a key.
+
+        The annotation of the parameter is the class of the options. Raises UsageError for wrong options.
+        """
+        found = self.load(name)
+        if not callable(found):
+            raise UsageError(f"{self.kind} {name} is a {type(found).__name__}: give a function or a class")
+        parameter = inspect.signature(found).parameters.get("options")
+        cls = parameter.annotation if parameter else Section
+        if not (isinstance(cls, type) and issubclass(cls, Section)):
+            raise UsageError(
+                f"{self.kind} {name}: annotate `options` with a class derived from turnsmith.config.Section"
+            )
+        read = read_options(cls, options, key, name)
+        return partial(found, options=read) if parameter else found
+
+
+def read_options(
+    cls: type[S], given: Mapping[str, Any], key: str, owner: str, shared: Mapping[str, Any] | None = None
+) -> S:
+    """Validate the options given under a key for a named owner. `shared` holds the values of further fields.
+
+    Raises UsageError for an unknown option or a wrong value.
+    """
+    shared = shared or {}
+    if unknown := next((name for name in given if name not in cls.model_fields), None):
+        known = ", ".join(name for name in cls.model_fields if name not in shared) or "none"
+        raise UsageError(f"{key}.{unknown} is unknown to {owner}: its options are {known}")
+    try:
+        return cls(**shared, **given)
+    except ValidationError as error:
+        name = ".".join([key, *map(str, error.errors()[0]["loc"])])
+        raise UsageError(f"{name}: {first_fault(error)}") from None
 
 
 def _import(name: str) -> ModuleType:

@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from turnsmith.config.agent import AgentConfig
 from turnsmith.config.engine import EngineConfig
@@ -57,8 +58,15 @@ class RunConfig(Section):
     """Limits of the difference between the engine's and the trainer's log-probs."""
     keep_checkpoints: int = Field(2, ge=0)
     """Number of checkpoints of each stage to keep, the latest ones; 0 keeps all."""
-    tracking: list[str] = []
-    """Destinations of metrics and results: `tensorboard`, `wandb`, `mlflow`, or an import path such as `my_module:MyTracker`."""
+    tracking: dict[str, dict[str, Any]] = {}
+    """Destinations of metrics: a list of `tensorboard`, `wandb`, `mlflow`, import paths; or a table of each one's options."""
+
+    @field_validator("tracking", mode="before")
+    @classmethod
+    def _list_trackers(cls, given: Any) -> Any:
+        """Turn a list of names into a table of trackers without options."""
+        is_list = isinstance(given, list) and all(isinstance(name, str) for name in given)
+        return {name: {} for name in given} if is_list else given
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> "RunConfig":

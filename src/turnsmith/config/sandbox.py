@@ -1,5 +1,7 @@
 """Section `[sandbox]`: isolation and resource limits."""
 
+from typing import Any
+
 from pydantic import Field
 
 from turnsmith.config.section import Section
@@ -11,6 +13,8 @@ class SandboxConfig(Section):
 
     kind: str = "local"
     """Backend: `local` (namespaces), `podman` (containers of images), `subprocess` (no isolation), or an import path."""
+    options: dict[str, Any] = {}
+    """Options of the sandbox kind, if it has any (docs/extending.md)."""
     image: str = ""
     """Image for tasks that name none: a name, or the path of a root file system, as folder or tar file (podman only)."""
     container_engine: str = ""

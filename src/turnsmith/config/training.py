@@ -15,6 +15,8 @@ class TrainerConfig(Section):
 
     kind: str = "local"
     """Trainer: `local` (in this process), or an import path such as `my_module:open_trainer`."""
+    options: dict[str, Any] = {}
+    """Options of the trainer, if it has any (docs/extending.md)."""
     activation_checkpointing: bool = False
     """Store only layer inputs and recompute the rest in the backward pass: less memory, a third more compute."""
 

@@ -66,9 +66,15 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
         if config.model.chat.template not in OWN:
             yield partial(read_template, config.model.chat.template)
     yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
-    for table, name in ((ENGINES, config.engine.kind), (TRAINERS, config.trainer.kind)):
-        if name not in table.paths:  # the built-in ones import torch
-            yield partial(table.load, name)
+    yield partial(check_sandbox, config)
+    parts = (
+        ("engine", ENGINES, config.engine),
+        ("trainer", TRAINERS, config.trainer),
+        ("sandbox", SANDBOXES, config.sandbox),
+    )
+    for section, table, part in parts:
+        if part.options or part.kind not in table.paths:  # the built-in ones import torch
+            yield partial(table.bind, part.kind, part.options, f"{section}.options")
     for stage in config.stages:
         yield partial(choose_algorithm, stage)
         if stage.curriculum_from:
@@ -79,9 +85,8 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
             yield partial(read_task_set, name, Path(task_set.path), PARSERS, task_set)
         if task_set.package:
             yield partial(check_source, task_set.package)
-    yield partial(check_sandbox, config)
-    for tracker in config.tracking:
-        yield partial(check_tracker, tracker)
+    for tracker, options in config.tracking.items():
+        yield partial(check_tracker, tracker, options)
 
 
 def check_sandbox(config: RunConfig) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def make_provider(config: SandboxConfig) -> SandboxProvider:
     """Open a sandbox provider of `config.kind`. Raises UsageError if this machine does not support that kind."""
-    from turnsmith.sandboxes.names import load_provider
+    from turnsmith.sandboxes.names import SANDBOXES, load_provider
 
-    return load_provider(config)(config)
+    load_provider(config)
+    provider: SandboxProvider = SANDBOXES.bind(config.kind, config.options, "sandbox.options")(config)
+    return provider

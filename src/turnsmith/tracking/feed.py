@@ -3,7 +3,7 @@
 After a kill, or with a new tracker, `resume` sends the missing ones.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +61,18 @@ def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
                     yield Measurement(at, file, prefix=f"eval/{task_set}/")
 
 
-def check_tracker(name: str) -> None:
-    """Raise UsageError if a built-in tracker lacks its package or an import path is wrong."""
-    if name not in TRACKERS.paths:
-        TRACKERS.load(name)
-    else:
+def check_tracker(name: str, options: Mapping[str, Any]) -> None:
+    """Raise UsageError if a built-in tracker lacks its package, or an import path or an option is wrong."""
+    if name in TRACKERS.paths:
         require(*NEEDED.get(name, [name]), subject=f"tracking to {name}")
+    if options or name not in TRACKERS.paths:
+        bind_tracker(name, options)
+
+
+def bind_tracker(name: str, options: Mapping[str, Any]) -> Callable[[Path, str, dict[str, str]], Tracker]:
+    """Load the class of a tracker, with its options bound. Raises UsageError."""
+    tracker: Callable[[Path, str, dict[str, str]], Tracker] = TRACKERS.bind(name, options, f"tracking.{name}")
+    return tracker
 
 
 class Feed:
@@ -114,7 +120,7 @@ class Feed:
 
     def _open(self, name: str, folder: Path) -> Tracker:
         folder.mkdir(parents=True, exist_ok=True)
-        make = TRACKERS.load(name)
+        make = bind_tracker(name, self._config.tracking[name])
         return make(folder, self._folder.path.name, flatten(self._config.model_dump(mode="json")))
 
 

@@ -50,7 +50,9 @@ def build_policy(engine: Engine, setup: PolicySetup) -> TokenPolicy:
     """Build the policy around an open engine, with the base weights. Raises UsageError for an unusable model or trainer."""
     directory = find_model(setup.config.model.path)
     renderer = load_renderer(directory, setup.config.model.chat)
-    return TokenPolicy(renderer, engine, SavedWeights(0, directory), setup, TRAINERS.load(setup.config.trainer.kind))
+    trainer = setup.config.trainer
+    open_trainer = TRAINERS.bind(trainer.kind, trainer.options, "trainer.options")
+    return TokenPolicy(renderer, engine, SavedWeights(0, directory), setup, open_trainer)
 
 
 async def open_inprocess_engine(setup: PolicySetup) -> InProcessEngine:
