@@ -145,7 +145,7 @@ def test_rows_of_another_set_are_recognised_by_their_columns(turnsmith, tmp_path
         ("rows.json", b"{", "JSON"),
         ("rows.json", b"{}", "list of rows"),
         ("rows.jsonl", b"", "swe-bench"),
-        ("rows.jsonl", b'{"a": 1}\n', "lack base_commit"),
+        ("rows.jsonl", b'{"a": 1}\n', "needs the columns base_commit"),
     ],
 )
 def test_files_without_rows_are_usage_errors(turnsmith, tmp_path, name, content, complaint):

@@ -59,8 +59,6 @@ def decontaminate_task_file(
             counts = (
                 ", ".join(f"{count} dropped by {way}" for way, count in report.num_found.items()) or "it holds none"
             )
-            raise UsageError(
-                f"every task of {file} matches an evaluation task ({counts}): choose fewer criteria by --by"
-            )
+            raise UsageError(f"no task of {file} is left ({counts}): give another task file, or fewer criteria by --by")
     report.num_too_short = {held.way: held.num_too_short for held in index if held.num_too_short}
     return report
