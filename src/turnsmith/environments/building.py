@@ -29,7 +29,9 @@ from turnsmith.sandboxes.inside.local.root import ENVIRONMENT
 FOLDER = "environments"
 """Name of the folder beside the task file that holds the environments."""
 TIMEOUT_S = 1_800.0
+"""Time limit of one install command, in seconds."""
 POLL_S = 0.1
+"""Seconds between checks of whether an install command has ended."""
 UNUSED = shutil.ignore_patterns(
     "test", "idle_test", "tkinter", "turtledemo", "*.a", "site-packages", "dist-packages", "envs", "pkgs"
 )
@@ -53,11 +55,12 @@ DROPPED = {
     "PYTHONDONTWRITEBYTECODE",
     "PIP_REQUIRE_VIRTUALENV",
 }
+"""Environment variables that install commands do not inherit."""
 LEFT_OUT = {".git", "build", "dist", ".eggs", ".tox", ".nox", ".venv", "venv"}
-"""Top-level folders that a build leaves in the working tree and that tests do not need."""
+"""Top-level folders whose new files are not kept after a build, since tests do not need them."""
 SHARED = "shared"
-"""Folder of an environment where the dynamic loader finds the interpreter's shared library (libpython)."""
-NAMED = ("error", "× ", "ERROR: ", "ModuleNotFoundError: ", "ImportError: ")
+"""Name of an environment's folder of links to the interpreter's shared library (libpython), for the dynamic loader."""
+CAUSES = ("error", "× ", "ERROR: ", "ModuleNotFoundError: ", "ImportError: ")
 """Prefixes of lines in a build log that state the cause of a failure."""
 MAX_CAUSE_CHARACTERS = 400
 
@@ -83,7 +86,7 @@ class Recipe:
     commands: tuple[str, ...]
     """Bash commands that install packages; `python` in a command is the new environment's."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """Path → digest, for each file that the commands read; other content produces another environment."""
+    """Path → digest of each file that the commands read. A changed file leads to a new environment."""
     version: str = "0"
     """Version of the project, for build tools that would read it from git history. Not part of the recipe's key."""
 
@@ -95,10 +98,7 @@ class Recipe:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of the install commands.
-
-        They make uv compile bytecode, since sandboxes cannot write it.
-        """
+        """Return the variables of install commands. They make uv compile bytecode, since sandboxes cannot write it."""
         compiles = {"UV_COMPILE_BYTECODE": "1"} if Version(self.python) >= COMPILED_SINCE else {}
         return {**dict.fromkeys(VERSIONS, self.version), **compiles}
 
@@ -120,7 +120,7 @@ def locate(key: str, folder: Path) -> Environment:
 
 
 def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, stopped: Event) -> Environment:
-    """Build an environment for the working tree of `layers`, or return the existing one below `folder`.
+    """Build an environment for the working tree stacked from `layers`, or return the existing one below `folder`.
 
     A build takes seconds to minutes; set `stopped` to cancel it. Raises BuildFailed, BuildStopped, UsageError.
     """
@@ -206,7 +206,7 @@ def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
 
 
 def make_variables(given: Mapping[str, str]) -> dict[str, str]:
-    """Build the environment variables of install commands: this process's, those that select the new Python, then `given`."""
+    """Build the environment variables of install commands: this process's, those that select the new Python, and `given`."""
     from uv import find_uv_bin  # from the extra `mine`
 
     inherited = {name: value for name, value in os.environ.items() if name not in DROPPED}
@@ -226,7 +226,7 @@ def make_variables(given: Mapping[str, str]) -> dict[str, str]:
 def find_cause(log: bytes) -> str:
     """Return the cause of a failure in a build log: all lines from the first error line on, or else the last line."""
     lines = [line.strip(" │╰─▶") for line in log.decode(errors="replace").splitlines() if line.strip()]
-    first = next((place for place, line in enumerate(lines) if line.startswith(NAMED)), len(lines) - 1)
+    first = next((place for place, line in enumerate(lines) if line.startswith(CAUSES)), len(lines) - 1)
     return " ".join(lines[first:])[:MAX_CAUSE_CHARACTERS] or "it printed nothing"
 
 

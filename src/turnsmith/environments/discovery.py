@@ -21,7 +21,7 @@ from turnsmith.errors import UsageError
 
 TESTS = re.compile(r"(.*[_-])?(tests?|testing|unit-?tests?)", re.IGNORECASE)
 DEVELOPMENT = re.compile(r"(.*[_-])?(dev|develop|development|ci)", re.IGNORECASE)
-"""Pattern of the names of extras, groups and files for development; used only if no name is one for tests."""
+"""Pattern of the names of extras, groups and files for development. They are used only if none is named for tests."""
 FILE = re.compile(
     r"(requirements?|reqs)([-_./].*)?\.(txt|in|pip)|.*[-_]requirements?\.txt|requirements/.*\.(txt|in|pip)"
 )
@@ -38,6 +38,7 @@ COMPILED = re.compile(
 BUILDING = {"setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin", "scikit-build", "cython"}
 """Names of the `[tool]` tables in `pyproject.toml` that affect the installation."""
 IDLE = {"version", "description", "readme", "authors", "maintainers", "keywords", "classifiers", "urls", "license"}
+"""Keys of `[project]` in `pyproject.toml` that do not affect the installation."""
 INCLUDED = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
 """Pattern of the lines by which a requirements file includes another file."""
 VERSION_LINE = re.compile(r"^\s*(__)?version(__)?\s*=.*$", re.MULTILINE)
@@ -58,7 +59,7 @@ class Requirements:
     """True if pip can install the project."""
     extras: tuple[str, ...]
     requirements: tuple[str, ...]
-    """Requirements from the settings of dependency groups, Poetry, Hatch and tox, and `pytest` itself."""
+    """Requirement `pytest`, and the requirements that dependency groups, Poetry, Hatch and tox declare."""
     files: tuple[str, ...]
     """Paths of the requirements files to install."""
     pins: tuple[str, ...]
@@ -134,7 +135,7 @@ def _choose(names: Iterable[str]) -> list[str]:
 
 
 def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[str]) -> list[str]:
-    """Choose the extras or groups for tests, and the smallest others that install further modules which tests import."""
+    """Choose the extras or groups for tests. Add the smallest others that install modules which tests import and these lack."""
     chosen = _choose(declared)
     brought = {module for name in chosen for module in _name_modules(name, declared[name])}
     for name in sorted(declared, key=lambda name: len(declared[name])):
@@ -166,7 +167,7 @@ def _find_imports(
 
 
 def _choose_files(tree: Mapping[str, bytes]) -> list[str]:
-    """Choose `requirements.txt`, `requirements/test.txt` and similar files; skip `.in` sources of compiled files."""
+    """Choose `requirements.txt`, `requirements/test.txt` and similar files; of `x.in` and the compiled `x.txt`, only `x.txt`."""
     names = {path: _name_file(path) for path in sorted(tree) if path.count("/") <= 1 and FILE.fullmatch(path)}
     compiled = {path.removesuffix(".txt") + ".in" for path in names if path.endswith(".txt")}
     names = {path: name for path, name in names.items() if path not in compiled}
@@ -202,7 +203,7 @@ def _is_requirement(text: str) -> bool:
 def _list_extras(
     project: Mapping[str, Any], settings: configparser.RawConfigParser, tree: Mapping[str, bytes]
 ) -> dict[str, list[str]]:
-    """Map each extra in the project's metadata to its requirements; for `setup.py`, only test extras, without requirements."""
+    """Map each extra to its requirements. Of `setup.py`, which is not run, read only names of test extras."""
     script = tree.get("setup.py", b"").decode(errors="replace")
     named = re.findall(r"['\"](tests?|testing|dev)['\"]\s*[:\]]", script) if "extras_require" in script else []
     section = "options.extras_require"
@@ -216,7 +217,7 @@ def _list_extras(
 
 
 def _of_groups(project: Mapping[str, Any], imported: Collection[str]) -> Iterator[str]:
-    """Yield the requirements of the dependency groups for tests (PEP 735, with nested groups) and of pdm's older groups."""
+    """Yield the requirements of groups for tests or with `imported` modules (PEP 735), and of pdm's `dev-dependencies`."""
     groups = project.get("dependency-groups", {})
     unfolded = {name: [*_unfold(groups, name, frozenset())] for name in groups}
     for name in _choose_needed(unfolded, imported):

@@ -12,10 +12,10 @@ from turnsmith.environments.discovery import Requirements, find_requirements
 from turnsmith.environments.pythons import choose_python, find_python
 
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
-"""uv options that take setuptools and wheel of a fixed date.
+"""uv options that take the newest setuptools and wheel before a fixed date.
 
-These versions support editable installations. They are older than setuptools 71, whose vendored packages, among them a pytest
-plugin, can be imported.
+These versions support editable installations. setuptools 71 and later make their vendored packages importable, among them a
+plugin that pytest could load.
 """
 BASICS = "'setuptools<81' wheel"
 """Build tools in every environment. Later setuptools versions lack `pkg_resources`, which test suites import."""
@@ -39,7 +39,7 @@ _failed: dict[Path, str] = {}
 
 @dataclass(frozen=True)
 class EnvironmentOptions:
-    """Settings for an environment that a user or a row of a data set gives."""
+    """Options of an environment that a user or a row of a data set gives."""
 
     python: str = ""
     commands: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def list_recipes(required: Requirements, date: str, version: str, options: Envir
 
 
 def list_commands(required: Requirements, day: str, *, is_editable: bool = True) -> tuple[str, ...]:
-    """List the commands that install the requirements, at versions of `day` at the latest, and the project itself."""
+    """List the commands that install the project and its requirements, in versions released before `day` (empty: any)."""
     install = f"uv pip install --exclude-newer {day} {BUILDERS}" if day else "uv pip install"
     pins = [f"printf '%s\\n' {shlex.join(required.pins)} > /environment/pins.txt"] if required.pins else []
     bound = " -c /environment/pins.txt" if pins else ""
@@ -119,7 +119,7 @@ def list_commands(required: Requirements, day: str, *, is_editable: bool = True)
 
 
 def end_of_quarter(date: str) -> str:
-    """Return the first day of the next quarter: `2020-05-03T…` → `2020-07-01`. So commits of a quarter share packages."""
+    """Return the first day after a date's quarter, so that its commits share package versions: `2020-05-03T…` → `2020-07-01`."""
     year, month = int(date[:4]), int(date[5:7])
     first = (month - 1) // 3 * 3 + 4
     return f"{year}-{first:02}-01" if first <= 12 else f"{year + 1}-01-01"

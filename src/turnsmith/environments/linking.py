@@ -1,4 +1,4 @@
-"""Script that turns an installed copy of a project into a link to its working tree.
+"""Script that makes Python import an installed project from its working tree instead of site-packages.
 
 An environment's Python runs the script after an installation that is not editable. The project's metadata and scripts stay
 installed. Files that only the build made, such as compiled modules, move into the working tree. The script imports no other
@@ -62,7 +62,7 @@ def find_root(tree: Path, modules: "list[str]") -> Path:
 
 
 def move(packages: Path, root: Path, path: str) -> None:
-    """Remove an installed file that the source folder has, or else move it there; remove emptied folders."""
+    """Remove an installed file if the source folder has it too, else move it into that folder; remove emptied folders."""
     place, target = packages / path, root / path
     if target.exists():
         place.unlink()

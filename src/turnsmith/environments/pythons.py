@@ -123,4 +123,4 @@ def _read_bounds(requires: str) -> SpecifierSet:
     try:
         return SpecifierSet(STARRED.sub(r"\1", requires))
     except InvalidSpecifier:
-        raise UsageError(f"requires-python {requires!r} is invalid: name the Python version to use") from None
+        raise UsageError(f"requires-python {requires!r} is invalid: give the Python version by --python") from None

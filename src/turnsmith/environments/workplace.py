@@ -90,7 +90,7 @@ def _attach(tree: int, place: str) -> None:
 
 
 def _stack(num_layers: int, workdir: str) -> None:
-    """Mount the working tree: an overlay of the layers, which writes to the folder of changes."""
+    """Mount an overlay of the host folders at the workdir; it writes to the host folder of changes."""
     Path(workdir).mkdir(parents=True, exist_ok=True)
     lower = ":".join(f"{STAGE}/{number}" for number in reversed(range(num_layers)))
     changes = f"{STAGE}/{num_layers}"

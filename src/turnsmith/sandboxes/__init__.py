@@ -1,8 +1,8 @@
 """Isolated systems in which agents and tests run commands and edit a working tree.
 
-`make_provider` opens the provider of a kind, which `names` lists. Other parts import `make_provider`, `names` and the
-interfaces in `base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported here
-before it is needed. The package knows neither agents nor grading.
+`names` lists the kinds of sandboxes. `make_provider` opens the provider that starts sandboxes of one kind. Other packages import
+`make_provider`, `names` and the interfaces in `base`. Processes inside a sandbox also import this package, but have no
+third-party packages. So each import waits until it is needed. The package knows neither agents nor grading.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from turnsmith.types import ExecResult, TaskTree
 
 @dataclass(frozen=True)
 class SandboxSpec:
-    """Description of a sandbox: layers, working directory, image, environment."""
+    """Description of a sandbox to start: folders of its working tree, workdir, image, Python environment."""
 
     layers: tuple[Path, ...]
-    """Folders that are stacked to make the working tree, lowest first, below a temporary writable layer.
+    """Folders that are stacked to make the working tree, lowest first, below a temporary writable folder.
 
     Empty if the container image holds the working tree.
     """
@@ -30,7 +30,7 @@ class SandboxSpec:
 
     @classmethod
     def of(cls, tree: TaskTree, *, is_for_tests: bool = False) -> "SandboxSpec":
-        """Build the specification of a sandbox for a task, from its layers, workdir, image and environment."""
+        """Build the specification of a sandbox for a task: folders of its working tree, workdir, image, environment."""
         return cls(tree.layers, tree.task.workdir, is_for_tests, tree.task.image, tree.environment)
 
 
@@ -43,14 +43,14 @@ class PytestCommand:
     """Program that starts pytest: `python` or `python3` (as `python -m pytest`), or `pytest`."""
     variables: dict[str, str] = field(default_factory=dict)
     search_path: tuple[str, ...] = ()
-    """Folders that pytest's process puts in front of PYTHONPATH."""
+    """Folders to put in front of PYTHONPATH in pytest's process."""
 
 
 class Sandbox(Protocol):
     """Running sandbox for one rollout or one grading run. All methods raise SandboxError if the sandbox has died."""
 
     isolation: str
-    """Isolation that this machine provides for the sandbox, a value of `Isolation`."""
+    """Isolation level of the sandbox on this machine: one of the names in `types.Isolation`."""
 
     async def exec(
         self,
@@ -90,18 +90,18 @@ class Sandbox(Protocol):
         """Make the current state of the working tree the base of later calls of `diff`."""
 
     async def stop(self) -> None:
-        """Kill every process of the sandbox and drop its writable layer. Can be called twice."""
+        """Kill every process of the sandbox and delete the files that it wrote. Can be called twice."""
 
 
 class SandboxProvider(Protocol):
     """Factory for sandboxes of one kind on one machine. Closing the provider stops its sandboxes."""
 
     takes_images: ClassVar[bool]
-    """True if each sandbox is made from an image, which every task must name; False if sandboxes show this machine's system."""
+    """True if each sandbox is made from the image that its task names; False if sandboxes show this machine's system files."""
     takes_environments: ClassVar[bool]
     """True if sandboxes can mount a task's Python environment."""
     isolation: str
-    """Isolation that this machine provides for sandboxes, a value of `Isolation`."""
+    """Isolation level of sandboxes on this machine: one of the names in `types.Isolation`."""
 
     def __init__(self, config: SandboxConfig) -> None:
         """Prepare this machine for sandboxes. Raises UsageError if it does not support this kind of sandbox."""

@@ -1,4 +1,4 @@
-"""Start and end of processes that run code of `sandboxes.inside`, and threads that are awaited despite cancellation."""
+"""Start and end of processes that run code of `sandboxes.inside`; threads that even a cancelled caller waits for."""
 
 import asyncio
 import socket
@@ -20,10 +20,7 @@ T = TypeVar("T")
 def run_inside(
     module: str, *arguments: str, kind: int = socket.SOCK_STREAM
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a module of `inside` as a process in a new session.
-
-    Return the process, and the host's end of the socket that is its stdin.
-    """
+    """Start a module of `sandboxes.inside` in a new session; return the process and the host's end of its stdin socket."""
     ours, theirs = socket.socketpair(type=kind)
     with theirs:
         process = subprocess.Popen(

@@ -123,7 +123,6 @@ class Spawner:
 
     @property
     def pid(self) -> int:
-        """Return the process id of the spawner."""
         return self._process.pid
 
     @property
@@ -138,7 +137,7 @@ class Spawner:
 
 
 async def receive_scratch(connection: socket.socket) -> int:
-    """Wait for the first frame of a new sandbox; return the file descriptor of the tmpfs with its writes. Raises OSError."""
+    """Wait for the first frame of a new sandbox; return the descriptor of the tmpfs that holds its writes. Raises OSError."""
     connection.setblocking(False)
     loop = asyncio.get_running_loop()
     is_readable = asyncio.Event()

@@ -27,7 +27,7 @@ def load_provider(config: SandboxConfig) -> type[SandboxProvider]:
         )
     if not provider.takes_images and (config.image or config.container_engine):
         raise UsageError(
-            "sandbox.image and sandbox.container_engine are for sandboxes made from images: "
+            "sandbox.image and sandbox.container_engine apply only to containers: "
             f"give --sandbox podman instead of {config.kind}"
         )
     return provider

@@ -19,11 +19,11 @@ LABEL = "turnsmith"
 FORGOTTEN_AFTER = "1h"
 """Age after which a created but never started container is removed."""
 FIRST_ANSWER_S = 30.0
-"""Seconds to wait for podman's first answer."""
+"""Seconds to wait for the answer of `podman info`."""
 
 
 def find_users(program: str) -> list[str]:
-    """Return the podman options that map a container's users to unused ids; none if podman is rootless.
+    """Return the podman options that map a container's users to unused ids; an empty list if podman is rootless.
 
     Raises UsageError if podman is missing or does not answer.
     """
@@ -56,7 +56,7 @@ def ask(
 
 
 def remove_owned(program: str, owner: str) -> None:
-    """Kill and remove all containers of one sandbox provider. Raises UsageError."""
+    """Kill and remove all containers whose label names the sandbox provider `owner`. Raises UsageError."""
     try:
         ask(program, ["rm", "--force", "--time=0", "--ignore", "--volumes", f"--filter=label={LABEL}={owner}"])
     except UsageError as error:

@@ -18,10 +18,10 @@ from turnsmith.sandboxes.podman import PODMAN, ask
 _LOCAL, _PODMAN = "local sandbox", "containers by podman"
 _LIMITS = SandboxConfig(memory_mb=128, max_processes=32, disk_mb=32)
 _NEEDLESS = "only tasks that come as images need containers"
-_REMEDY = f"{_NEEDLESS}; a script that calls podman with what it lacks can be named by --sandbox.container_engine"
+_REMEDY = f"{_NEEDLESS}; --sandbox.container_engine can name a script that calls podman with missing options"
 
 _CHECKS = {
-    "folders of layers": ("rm -r folder && mkdir folder && echo replaced", "replaced", "a command replaced a folder"),
+    "replaced folders": ("rm -r folder && mkdir folder && echo replaced", "replaced", "a command replaced a folder"),
     "limit of memory": (
         "python -c 'bytearray(500 << 20)'",
         "MemoryError",

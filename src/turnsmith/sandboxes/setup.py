@@ -29,12 +29,12 @@ git init --quiet --template= && git symbolic-ref HEAD refs/heads/main && mkdir -
 """
 """Script that removes every git repository and all bytecode from the working tree, then commits all files as one commit.
 
-Ignored files that git already tracks stay tracked.
+Files that git tracks although a .gitignore pattern matches them stay tracked.
 """
 
 
 class SetupFailed(SandboxError):
-    """Error raised if a task's set-up commands or patches fail before its tests run."""
+    """Error raised if a set-up command or a patch of a task fails before its tests run."""
 
 
 async def set_up(sandbox: Sandbox, tree: TaskTree) -> None:
@@ -74,7 +74,7 @@ async def write_one_commit(sandbox: Sandbox) -> None:
 
 @lru_cache(maxsize=4096)
 def has_one_commit(layers: tuple[Path, ...]) -> bool:
-    """Return True if the layers hold no bytecode, and the `.git` folder that `git.one_commit` writes for their files."""
+    """Return True if the tree of these stacked folders has one commit, as written by `git.one_commit`, and no bytecode."""
     entries = {path: place for path, place in walk_merged(layers) if place.is_symlink() or not place.is_dir()}
     git = {path.removeprefix(GIT): place for path, place in entries.items() if path.startswith(GIT)}
     paths = [path for path in entries if not path.startswith(GIT)]

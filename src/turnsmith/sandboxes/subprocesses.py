@@ -16,7 +16,7 @@ from turnsmith.types import Isolation
 
 
 class SubprocessProvider(SupervisedProvider):
-    """Provider that copies the layers and starts one supervisor per sandbox.
+    """Provider that, for each sandbox, copies the working tree and starts a supervisor process without isolation.
 
     It limits memory, but neither the number of processes nor the total disk use.
     """

@@ -1,4 +1,4 @@
-"""Host's side of a sandbox and of its provider, shared by all kinds of sandboxes: requests to the supervisor."""
+"""Base classes of sandboxes and providers that send each operation to a supervisor process in the sandbox."""
 
 import asyncio
 import errno
@@ -24,14 +24,14 @@ GRACE_S = 30.0
 """Seconds that the host waits beyond a request's time limit before the sandbox counts as dead."""
 
 ACCESS_TIMEOUT_S = 10.0
-"""Time limit of `read` and `write`, since untrusted code of the same user can stop their processes."""
+"""Time limit of `read` and `write`, in seconds, since untrusted code can suspend the process that accesses the file."""
 
 _MESSAGES = {errno.EFBIG: f"larger than the {MAX_FILE_BYTES >> 20} MB that a sandbox reads and writes at once"}
 
 
 @dataclass(eq=False)
 class SupervisedSandbox:
-    """Sandbox whose commands and file accesses are requests to its supervisor. The host computes the diff itself."""
+    """Sandbox whose commands and file accesses are requests to a supervisor process inside. The host computes the diff."""
 
     isolation: str
     connection: Connection
@@ -55,7 +55,7 @@ class SupervisedSandbox:
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
     ) -> ExecResult:
-        """Run `bash -c command`. Its background processes continue until a timeout, the memory limit or `stop`."""
+        """Run `bash -c command`. Background processes live until a command times out, memory exceeds its limit, or `stop`."""
         request = {"op": "exec", "command": command, "timeout_s": timeout_s}
         return await self._run(request, cwd or ".", env or {}, stdin)
 
@@ -107,7 +107,6 @@ class SupervisedSandbox:
             return await self.tree.diff(self.settled)
 
     async def settle(self) -> None:
-        """Make the current state of the working tree the base of later calls of `diff`."""
         async with self._in_use:
             if self.is_stopped:
                 raise SandboxError(STOPPED)
@@ -146,7 +145,7 @@ class SupervisedProvider(ABC):
         if not self.takes_images and spec.image:
             raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman")
         if not self.takes_images and not spec.layers:
-            raise UsageError("a task without layers needs an image that holds its tree: choose --sandbox.kind podman")
+            raise UsageError("a task without files needs an image with its working tree: choose --sandbox.kind podman")
         if not self.takes_environments and spec.environment:
             raise UsageError("a task needs its Python environment mounted at /environment: choose --sandbox.kind local")
         async with AsyncExitStack() as resources:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WorkingTree:
-    """Paths and layers of a sandbox's working tree."""
+    """Working tree of a sandbox: its paths, the host folders of which it is made, and the sandbox's writes."""
 
     workdir: str
     """Path of the working tree that callers of the sandbox use."""
@@ -26,16 +26,16 @@ class WorkingTree:
     layers: tuple[Path, ...]
     """Host folders of which the working tree is made, lowest first."""
     written: Place
-    """Host folder with all writes of the sandbox: the upper layer, or the whole working tree."""
+    """Host folder with all writes of the sandbox: an overlay's upper directory, or the whole working tree."""
     is_stacked: bool
-    """True if the folder `written` is an overlay's upper layer, False if it holds the whole working tree."""
+    """True if the folder `written` is an overlay's upper directory, False if it holds the whole working tree."""
 
     async def diff(self, earlier: Sequence[Change] = ()) -> str:
-        """Return the patch of the working tree against its layers, without `earlier` changes. Raises SandboxError."""
+        """Return the sandbox's changes of the working tree, without `earlier` ones, as a patch. Raises SandboxError."""
         return await _take(lambda: format_patch(subtract(self._compare(), earlier) if earlier else self._compare()))
 
     async def list_changes(self) -> list[Change]:
-        """List the changes of the working tree against its layers. Raises SandboxError."""
+        """List the sandbox's changes of the working tree. Raises SandboxError."""
         return await _take(self._compare)
 
     def _compare(self) -> list[Change]:
@@ -51,7 +51,10 @@ class WorkingTree:
 
 
 async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place: str, undo: ExitStack) -> WorkingTree:
-    """Copy stacked layers into one new folder, as the working tree of a sandbox. Raises OSError."""
+    """Copy stacked folders into the new `folder`, as the working tree of a sandbox. Raises OSError.
+
+    `workdir` is the tree's path for callers, `place` its path for the supervisor. `undo` closes the opened folder.
+    """
     await finish_in_thread(lambda: copy_merged(layers, folder))
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     undo.callback(os.close, root)

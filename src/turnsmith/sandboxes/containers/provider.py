@@ -27,7 +27,7 @@ from turnsmith.sandboxes.working_tree import copy_tree
 
 START_TIMEOUT_S = 60.0
 RESERVE_BYTES = 128 << 20
-"""Memory that podman allows above the supervisor's limit, so that the supervisor acts before the kernel ends the container."""
+"""Memory added to podman's limit, so that the supervisor enforces the sandbox's limit before the kernel ends the container."""
 RESERVE_PROCESSES = 16
 _PROGRAM = (
     f"import sys; sys.path.append({container.TOOLBOX!r}); from turnsmith.sandboxes.inside.container import main; main()"
@@ -49,22 +49,22 @@ class ContainerProvider(SupervisedProvider):
         self._interpreter = prepare_interpreter()
         self._default_image = config.image
         self._images = {name: find_image(self.program, name) for name in [config.image] if name}
-        self._learning = asyncio.Lock()
+        self._finding = asyncio.Lock()
         remove_forgotten(self.program)
 
     async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
-        image, base = await self._learn(spec.image or self._default_image, spec.workdir)
+        image, base = await self._find(spec.image or self._default_image, spec.workdir)
         if not base and not spec.layers:
-            raise SandboxError(f"the image has no files at {spec.workdir}, and the task has no layers")
+            raise SandboxError(f"the image has no files at {spec.workdir}, and the task brings none")
         folder = held.enter_context(temporary_folder("container"))
         tree = await copy_tree((*base, *spec.layers), folder / "tree", spec.workdir, spec.workdir, held)
         write_toolbox(folder / "toolbox", toolbox.shell_setup(toolbox.resource_limits(self._limits)))
         connection = await self._connect(image, spec.workdir, folder, held)
         return connection, tree, make_environment(image)
 
-    async def _learn(self, name: str, workdir: str) -> tuple[Image, tuple[Path, ...]]:
-        """Return an image and a copy of its files at the workdir; cache images by name. Raises UsageError."""
-        async with self._learning:
+    async def _find(self, name: str, workdir: str) -> tuple[Image, tuple[Path, ...]]:
+        """Return an image and the host folder (or none) with a copy of its files at the workdir. Raises UsageError."""
+        async with self._finding:
             if name not in self._images:
                 self._images[name] = await finish_in_thread(lambda: find_image(self.program, name))
             image = self._images[name]
@@ -140,7 +140,7 @@ def listening(folder: Path) -> Iterator[socket.socket]:
 
 
 def make_environment(image: Image) -> dict[str, str]:
-    """Merge the environment variables of commands: defaults, then the image's, then those of the mounted interpreter."""
+    """Build the variables of commands: defaults, overridden by the image's, overridden by those of the mounted interpreter."""
     path = image.environment.get("PATH") or "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return {
         **toolbox.environment("", "", image.home),

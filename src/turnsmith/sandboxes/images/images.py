@@ -1,4 +1,4 @@
-"""Lookup of container images by name, import of root file systems, and copies of the working trees in images."""
+"""Lookup of container images by name, import of root file systems, and host copies of the working trees that images hold."""
 
 import hashlib
 import json
@@ -85,7 +85,10 @@ def name_root(root: Path) -> str:
 
 
 def find_tree(program: str, image: Image, workdir: str, owner: str) -> tuple[Path, ...]:
-    """Copy an image's files at the workdir into the cache, once; return that folder, or () if there are none."""
+    """Return the cached copy of an image's files at the workdir, as one folder in a tuple; () if there are none.
+
+    `owner` is the label of the temporary container out of which the files are copied.
+    """
     place = hashlib.sha256(workdir.encode()).hexdigest()[:16]
     folder = prepare_folder(
         f"image-{image.identity[:16]}-{place}", lambda folder: _copy_out(program, image, workdir, owner, folder)

@@ -47,7 +47,7 @@ class ImageFacts:
 
     @property
     def layers(self) -> dict[str, int]:
-        """Map the digest of each layer to pull to its compressed size in bytes."""
+        """Return the layers that a pull downloads: digest → compressed size in bytes."""
         return self.manifest.layers if self.manifest else {}
 
 

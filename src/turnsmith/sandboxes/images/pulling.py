@@ -15,7 +15,7 @@ FIRST_WAIT_S = 2.0
 """Seconds before the second attempt to pull an image; each later wait is four times longer."""
 SPARE_BYTES = 2 << 30
 """Disk space that pulls must leave free."""
-PASSING = re.compile(
+TRANSIENT = re.compile(
     r".*(?:toomanyrequests|too many requests|status:? (?:code )?(?:429|5\d\d)|\b(?:429|50[0234])\b|timeout|timed out|EOF|"
     r"connection (?:reset|refused)|broken pipe|temporary failure|unexpected (?:end|http))",
     re.IGNORECASE | re.DOTALL,
@@ -49,7 +49,7 @@ def pull(program: str, reference: Reference) -> None:
     unencrypted = ["--tls-verify=false"] if reference.is_loopback else []
     command, fault = ["pull", "--quiet", *unencrypted, str(reference)], f"{program} cannot pull {reference}"
     tries = Retrying(
-        retry=retry_if_exception_message(match=PASSING),
+        retry=retry_if_exception_message(match=TRANSIENT),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_exponential(FIRST_WAIT_S, exp_base=4),
         reraise=True,

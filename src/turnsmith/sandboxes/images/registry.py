@@ -68,7 +68,7 @@ class Registry:
         manifest = self._fetch(reference, digest or reference.version)
         if "manifests" in manifest:
             manifest = self._fetch(reference, choose_platform(manifest))
-        return Manifest(digest, weigh_layers(manifest))
+        return Manifest(digest, read_layer_sizes(manifest))
 
     def _fetch(self, reference: Reference, version: str) -> dict[str, Any]:
         body = self._ask(reference, "GET", version).body
@@ -89,7 +89,7 @@ class Registry:
         if answer.status in (401, 403):
             raise Missing(f"{reference.registry} denies access: the image does not exist, or needs `podman login`")
         if answer.status == 404:
-            raise Missing(f"{reference.registry} does not have it")
+            raise Missing(f"{reference.registry} does not have this image")
         if answer.status != 200:
             raise Unanswered(f"{reference.registry} answers {answer.status}")
         return answer
@@ -145,20 +145,20 @@ def choose_platform(manifests: Mapping[str, Any]) -> str:
         entries = [(entry.get("platform") or {}, entry["digest"]) for entry in manifests["manifests"]]
         offered = {about["architecture"]: digest for about, digest in entries if about.get("os") == "linux"}
     except (LookupError, TypeError, AttributeError):
-        raise Unanswered("its list of manifests cannot be read") from None
+        raise Unanswered("the image's list of manifests is invalid") from None
     if architecture not in offered:
         raise Missing(
-            f"there is none for {architecture}, only for {', '.join(sorted(map(str, offered))) or 'no Linux'}"
+            f"the image does not exist for {architecture}, only for {', '.join(sorted(map(str, offered))) or 'no Linux'}"
         )
     return str(offered[architecture])
 
 
-def weigh_layers(manifest: Mapping[str, Any]) -> dict[str, int]:
+def read_layer_sizes(manifest: Mapping[str, Any]) -> dict[str, int]:
     """Map each layer of an image to its compressed bytes. Raises Unanswered if the manifest has no sizes (schema version 1)."""
     try:
         return {str(layer["digest"]): int(layer["size"]) for layer in manifest["layers"]}
     except (LookupError, TypeError, ValueError):
-        raise Unanswered("its manifest does not say what its layers weigh") from None
+        raise Unanswered("the image's manifest does not give the sizes of its layers") from None
 
 
 def read_logins() -> dict[str, str]:

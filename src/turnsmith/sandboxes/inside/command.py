@@ -1,4 +1,4 @@
-"""Commands of a sandbox, with process, output, deadline and final directory; reads and writes of files in a child process."""
+"""Processes that the supervisor starts: commands, and children that read or write a file for the host."""
 
 # ruff: noqa: PTH103, PTH112, PTH120, PTH123
 
@@ -19,7 +19,7 @@ OPERATIONS = ("read", "write")
 """Names of the requests to the supervisor that access one file."""
 MAX_PATH_BYTES = 4096
 WARM = b"warm"
-"""Text that a pytest process forked from the supervisor reports in place of a final directory, which only a shell has."""
+"""Text that a forked pytest writes to CWD_FD, so that the host knows of the fork. A shell writes its last directory there."""
 
 NOT_STARTED = 126
 """Exit code of a command that could not start; shells use the same code."""
@@ -34,13 +34,13 @@ Spawn = Callable[[Streams], int]
 
 
 class Pipe:
-    """Reading end of a pipe with untrusted writers, who may also read it through /proc/self/fd.
+    """Reading end of a pipe. Its untrusted writers may also take data out of it, so reads never wait for data.
 
-    The pipe keeps the first `limit` bytes and drops the rest, so that writers never block.
+    The first `limit` bytes are kept and the rest is dropped, so that writers never block.
     """
 
     def __init__(self, fd: int, limit: int) -> None:
-        os.set_blocking(fd, False)  # another reader may take the data first
+        os.set_blocking(fd, False)  # a writer may read the data first, through /proc/self/fd
         self.fd = fd
         self.truncated = False
         self._kept = bytearray()
@@ -48,7 +48,7 @@ class Pipe:
         self._is_open = True
 
     def read(self) -> bool:
-        """Read once all data that the pipe holds. Return False at end of file."""
+        """Read the data that is in the pipe now, without waiting for more. Return False at end of file."""
         try:
             data = os.read(self.fd, fcntl.fcntl(self.fd, fcntl.F_GETPIPE_SZ))
         except BlockingIOError:
@@ -77,13 +77,13 @@ class Command:
     request: Header
     pid: int
     pipes: list[Pipe]
-    """Three pipes from the command: output; report; final directory, or the text `WARM` from a forked pytest."""
+    """Pipes for the command's output, its report, and the directory in which its shell ended (`WARM` if pytest was forked)."""
     started: float
     deadline: float
     timed_out: bool = False
 
     def finish(self, status: int) -> tuple[Header, bytes]:
-        """Build the command's answer from its wait status. Background processes may still hold the pipes."""
+        """Build the answer from the wait status and the data sent so far. Background processes may keep the pipes open."""
         output, report, last_word = (pipe.finish() for pipe in self.pipes)
         code = os.waitstatus_to_exitcode(status)
         header = {
@@ -100,7 +100,7 @@ class Command:
 
 
 def _read_directory(reported: bytes) -> str | None:
-    """Return the final directory that the shell reported; None if the untrusted report names no directory."""
+    """Return the directory in which the shell ended; None if its untrusted report names no directory."""
     try:
         path = reported.decode().removesuffix("\n")
     except UnicodeDecodeError:
@@ -146,7 +146,7 @@ def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
 
 
 def _readable(content: bytes) -> int:
-    """Return a file descriptor from which `content` can be read; no process has to write it."""
+    """Return a file descriptor from which a child process can read `content`; all data is already in it."""
     if not content:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     reading, writing = os.pipe()

@@ -97,7 +97,7 @@ def clone_tree(path: str) -> int:
 
 
 def set_mount_attributes(tree: int, attributes: int, user_namespace: int = 0) -> None:
-    """Add mount attributes, such as read-only, to all mounts of a detached mount tree."""
+    """Add attributes, such as read-only, to all mounts of a tree. MOUNT_ATTR_IDMAP takes its ids from `user_namespace`."""
     changes = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, user_namespace), 32)
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
     _syscall(_SYS_MOUNT_SETATTR, tree, b"", flags, changes, 32, what="mount_setattr")

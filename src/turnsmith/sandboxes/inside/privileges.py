@@ -91,7 +91,7 @@ _OF_A_PROCESS: dict[str, Numbers] = {
 }
 """System calls that can limit or slow down another process of the same user; their first argument is its process id."""
 _OF_PROCESSES: dict[str, tuple[Numbers, int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""System call that can slow down all processes of a user → its numbers, and the first argument with which it does so."""
+"""System call that can slow down all processes of a user → its numbers, and the first argument that selects a user."""
 _CLONE, _SOCKET, _SOCKETPAIR, _GETSOCKOPT = (56, 220), (41, 198), (53, 199), (55, 209)
 _NEWEST = 469
 """Highest system call number that the filter knows (`file_setattr`, Linux 6.17); higher ones fail with ENOSYS."""
@@ -158,7 +158,7 @@ def make_filter(machine: str) -> list[bytes]:
 
 
 def _check_arguments(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
-    """List the system calls that the filter allows or denies by their arguments, with the BPF steps of each."""
+    """List system calls that are allowed by their arguments, with BPF steps that end in the instruction `forbidden` otherwise."""
     first, second, third = _load(_FIRST_ARGUMENT), _load(_SECOND_ARGUMENT), _load(_THIRD_ARGUMENT)
     spare_process_one = [*_where(_EQUAL, _PROCESS_ONE, forbidden), _ALLOW]
     hide_cookies = _where(_EQUAL, _SO_COOKIE, _fail(errno.ENOPROTOOPT))

@@ -84,7 +84,7 @@ def _signal(pid: int) -> None:
 
 
 def uses_more_than(limit_bytes: int, processes: list[Process]) -> bool:
-    """Return True if processes together use more memory than the limit. The exact count runs only if a quick one exceeds it."""
+    """Return True if processes together use more memory than the limit. Exact sizes are read only if resident sizes exceed it."""
     pids = [process.pid for process in processes]
     return sum(map(_resident_bytes, pids)) > limit_bytes and sum(map(_proportional_bytes, pids)) > limit_bytes
 
@@ -97,7 +97,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(pid: int) -> int:
-    """Return a process's memory in bytes: anonymous and shared pages, each divided by the number of processes that use it."""
+    """Return a process's share of anonymous and shared memory in bytes: a page that n processes use counts 1/n."""
     try:
         lines = _content(f"/proc/{pid}/smaps_rollup").splitlines()
     except PermissionError:

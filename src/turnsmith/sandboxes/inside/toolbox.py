@@ -6,7 +6,7 @@ from resource import RLIMIT_CORE, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIM
 from turnsmith.sandboxes.inside.wire import Limits
 
 CWD_FD = 250
-"""File descriptor on which bash reports its final directory; scripts rarely use so high a number."""
+"""File descriptor on which bash reports the directory in which it ends; scripts rarely use so high a number."""
 
 REPORT_FD = 251
 """File descriptor on which a command may write a report, separate from its output."""
@@ -30,10 +30,9 @@ Only LC_CTYPE is UTF-8, because with a full C.UTF-8 locale each shell reads a do
 
 
 def interpreter_arguments(python: str, module: str) -> list[str]:
-    """Build the command that runs a module of `inside` without site-packages.
+    """Build the command that runs a module of `sandboxes.inside` without site-packages.
 
-    The interpreter finds the package in its current directory, since paths in arguments or variables would be visible in
-    /proc.
+    Start it in the folder that holds the package. Arguments and variables name no path, since /proc would show it.
     """
     code = (
         "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
@@ -54,7 +53,7 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
 
 
 def shell_setup(numbers: dict[int, int]) -> str:
-    """Build the script that bash reads first (BASH_ENV): it sets hard limits and a trap that reports the final directory."""
+    """Build the script that bash reads first (BASH_ENV): it sets hard limits, and reports bash's directory at exit."""
     limits = "; ".join(f"ulimit -{_ULIMIT[kind][0]} {number // _ULIMIT[kind][1]}" for kind, number in numbers.items())
     return f"{{ {limits}; }} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
 
@@ -62,8 +61,8 @@ def shell_setup(numbers: dict[int, int]) -> str:
 def resource_limits(limits: Limits, *, has_own_processes: bool = True, has_own_disk: bool = False) -> dict[int, int]:
     """Map each resource to the hard limit for setrlimit.
 
-    The number of processes is limited if the sandbox has a separate count of processes; file sizes are limited if the sandbox
-    has no separate disk.
+    The number of processes is limited if the kernel counts them for this sandbox alone. File sizes are limited if the sandbox
+    has no file system of limited size.
     """
     return {
         **({RLIMIT_NPROC: limits.num_processes} if has_own_processes else {}),

@@ -1,8 +1,8 @@
 """Fast start of `python -m pytest`: a fork of a process that has imported pytest but no code of a task.
 
 A test compares the fork with a fresh interpreter. Known differences: arguments and variables in /proc; stack frames below
-pytest's own; plugins that are imported but not loaded; import times and `logging`'s relative times; the fork leads its
-session, and its parent is process 1.
+pytest's own; plugins that are imported although disabled; import times and `logging`'s relative times; the fork is a
+session leader and a child of process 1.
 """
 
 # ruff: noqa: PTH109, PTH112, PTH208
@@ -33,7 +33,7 @@ from turnsmith.sandboxes.inside.wire import Header
 
 MODULE = "pytest"
 OURS = ("ctypes", "_ctypes", "resource", "termios", "socket", "_socket", "array")
-"""Modules that the supervisor has imported but that pytest, on some Python versions, does not import."""
+"""Modules that `preload` forgets: the supervisor uses them, but pytest does not import them on every Python version."""
 _preloaded: set[str] = set()
 """Names of the modules that were imported with pytest before any fork."""
 
@@ -99,7 +99,7 @@ def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
 
 
 def be_pytest(forked: Forked) -> None:
-    """Run `python -m pytest` in this fork, or exec a fresh one if the fork could give other results. Raises SystemExit."""
+    """Run `python -m pytest` in this fork, or in a new interpreter if the fork could give other results. Raises SystemExit."""
     _leave_parent(forked)
     request = forked.request
     python = "python" if request["program"] == MODULE else request["program"]

@@ -1,4 +1,4 @@
-"""Frames between host and supervisor, each of two lengths, a JSON header and a binary payload."""
+"""Frames that host and supervisor exchange: the lengths of header and payload, a JSON header, a binary payload."""
 
 import json
 import os

@@ -20,7 +20,7 @@ class Identity:
     uid: int
     gid: int
     is_foreign: bool
-    """True if sandboxes run under another user than the caller; the owner of the layers' files must then be mapped."""
+    """True if sandboxes run under another user than the caller. Mounted host files must then appear as that user's."""
 
 
 def choose_identity() -> Identity:

@@ -1,4 +1,4 @@
-"""Mounts of host layers for sandboxes: detached, read-only, with files that belong to the sandbox's user."""
+"""Read-only mounts of host folders for sandboxes, in which all files belong to the sandbox's user."""
 
 import errno
 import itertools
@@ -14,11 +14,11 @@ from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.identity import Identity, map_user
 
 MAX_BYTES = 4 << 30
-"""Maximum total size of the copied layers; the newest copy is kept at any size."""
+"""Maximum total size of host folders copied to memory, in bytes; the newest copy is kept at any size."""
 
 
 class Layers:
-    """Opener of layers, which makes the sandbox's user the owner of their files, by id-mapped mounts or copies in memory.
+    """Factory of mounts of host folders. The sandbox's user owns their files, by id-mapped mounts or copies in memory.
 
     Each copy is a separate file system, which the kernel keeps until the last sandbox has unmounted it.
     """
@@ -29,10 +29,10 @@ class Layers:
         self._max_bytes = max_bytes
         self._numbers = itertools.count()
         self.copies: dict[str, Path] = {}
-        """Layer → folder of its copy in memory, least recently used first."""
+        """Host folder → folder of its copy in memory, least recently used first."""
 
     def open(self, path: str) -> int:
-        """Return a detached mount of a layer, as a file descriptor. Raises OSError."""
+        """Return a detached mount of a host folder, as a file descriptor. Raises OSError."""
         source = root.HOST + path
         if not self._identity.is_foreign:
             return _clone(source)
@@ -47,7 +47,7 @@ class Layers:
         return _clone(self.copy(source))  # the file system has no id-mapped mounts, such as a container's root
 
     def copy(self, source: str) -> str:
-        """Return a copy of a layer in memory, made on first use; drop the least recently used copies above MAX_BYTES.
+        """Return the copy of a host folder in memory. Drop the least recently used copies while all exceed `max_bytes`.
 
         Raises OSError.
         """
@@ -103,7 +103,7 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _drop(copy: Path) -> None:
-    """Detach the file system of a copied layer; the kernel frees its memory after the last use."""
+    """Detach the file system of a copied folder; the kernel frees its memory after the last use."""
     kernel.detach(str(copy))
     copy.rmdir()
 

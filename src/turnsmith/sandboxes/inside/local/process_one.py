@@ -25,12 +25,12 @@ SCRATCH = f"{STAGE}/scratch"
 """Mount point of the tmpfs for a sandbox's writes, while the sandbox is built; detached before untrusted code runs."""
 
 INODE_BYTES = 4096
-"""Bytes of a sandbox's disk limit that allow one inode."""
+"""Bytes of a sandbox's disk limit per inode (file or folder) that it may create."""
 
 UPPER, TMP, SHM = "upper", "tmp", "shm"
 """Folders of a sandbox's tmpfs that hold writes to the working tree, to /tmp and to /dev/shm."""
 
-_NOTHING_SPECIAL = kernel.MS_NOSUID | kernel.MS_NODEV
+_NOSUID_NODEV = kernel.MS_NOSUID | kernel.MS_NODEV
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
 _NAMESPACE_LIMITS = {
@@ -46,10 +46,10 @@ class Mounts:
 
     workdir: str
     layers: list[int]
-    """File descriptors of the mounted layers of the working tree, lowest first."""
+    """File descriptors of the mounted folders that are stacked to make the working tree, lowest first."""
     environment: int | None
     empty: list[str] | None
-    """Folders below /usr that appear empty in the sandbox's private overlay of /usr; None if sandboxes share /usr."""
+    """Folders below /usr to show empty in the sandbox's own overlay of /usr; None if all sandboxes share one mount of /usr."""
 
 
 def fork_sandbox(connection: socket.socket, mounts: Mounts, limits: Limits, identity: Identity) -> None:
@@ -64,10 +64,10 @@ def fork_sandbox(connection: socket.socket, mounts: Mounts, limits: Limits, iden
         ours.send(b".")
 
 
-def _be_process_one(named: socket.socket, connection: socket.socket, mounts: Mounts, limits: Limits) -> NoReturn:
-    """Build the sandbox, run its supervisor and exit; never return. Raises Forked in a forked child that will run pytest."""
+def _be_process_one(mapped: socket.socket, connection: socket.socket, mounts: Mounts, limits: Limits) -> NoReturn:
+    """Wait on `mapped` for the user's id, build the sandbox, run its supervisor, exit. Raises Forked in a child for pytest."""
     try:
-        if named.recv(1):  # else the spawner failed to map the user, and has reported it
+        if mapped.recv(1):  # else the spawner failed to map the user, and has reported it
             with reporting_errors(connection):
                 _enter(mounts.empty)
                 _mount_files(connection, mounts, limits.disk_bytes)
@@ -81,7 +81,7 @@ def _be_process_one(named: socket.socket, connection: socket.socket, mounts: Mou
 
 
 def _enter(empty: list[str] | None) -> None:
-    """Switch this process to the sandbox's users, files, processes, network and host name. Capabilities are dropped later."""
+    """Move this process into the sandbox's user, root directory, network and host name; show the folders `empty` empty."""
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
@@ -100,7 +100,7 @@ def _enter_root(empty: list[str] | None) -> None:
     kernel.attach_tree(tree, root.ROOT)
     if empty is not None:
         root.mount_private_usr(empty)
-    kernel.mount("proc", f"{root.ROOT}/proc", "proc", _NOTHING_SPECIAL | kernel.MS_NOEXEC)
+    kernel.mount("proc", f"{root.ROOT}/proc", "proc", _NOSUID_NODEV | kernel.MS_NOEXEC)
     os.chdir(root.ROOT)
     kernel.pivot_root(".", ".")
     kernel.detach(".")
@@ -108,8 +108,8 @@ def _enter_root(empty: list[str] | None) -> None:
 
 
 def _mount_files(connection: socket.socket, mounts: Mounts, disk_bytes: int) -> None:
-    """Mount the layers and the writable folders of a sandbox; send a descriptor of the tmpfs with its writes to the host."""
-    kernel.mount("stage", STAGE, "tmpfs", _NOTHING_SPECIAL, "mode=0700")
+    """Mount the working tree and writable folders; send the host a descriptor of the tmpfs that holds the sandbox's writes."""
+    kernel.mount("stage", STAGE, "tmpfs", _NOSUID_NODEV, "mode=0700")
     _mount_scratch(disk_bytes)
     scratch = kernel.clone_tree(SCRATCH)
     _stack(mounts.layers, mounts.workdir)
@@ -128,18 +128,18 @@ def _mount_scratch(disk_bytes: int) -> None:
     """Mount one tmpfs, of limited size, for all files that the sandbox writes."""
     os.mkdir(SCRATCH)
     options = f"mode=0755,size={disk_bytes},nr_inodes={disk_bytes // INODE_BYTES}"
-    kernel.mount("scratch", SCRATCH, "tmpfs", _NOTHING_SPECIAL, options)
+    kernel.mount("scratch", SCRATCH, "tmpfs", _NOSUID_NODEV, options)
     for name, mode in ((UPPER, 0o755), (f"{UPPER}-work", 0o755), (TMP, 0o1777), (SHM, 0o1777)):
         os.mkdir(f"{SCRATCH}/{name}")
         os.chmod(f"{SCRATCH}/{name}", mode)
 
 
 def _stack(layers: list[int], workdir: str) -> None:
-    """Mount the working tree. Its layers get short numeric paths, since mount options are limited to one page."""
+    """Mount the working tree. Its folders get short numeric paths, since mount options are limited to one memory page."""
     os.chdir(STAGE)
     for position, layer in enumerate(layers):
         os.mkdir(str(position))
         kernel.attach_tree(layer, str(position))
     lower = ":".join(str(position) for position in reversed(range(len(layers))))
     options = f"lowerdir={lower},upperdir={SCRATCH}/{UPPER},workdir={SCRATCH}/{UPPER}-work,userxattr"
-    kernel.mount(UPPER, workdir, "overlay", _NOTHING_SPECIAL, options)
+    kernel.mount(UPPER, workdir, "overlay", _NOSUID_NODEV, options)

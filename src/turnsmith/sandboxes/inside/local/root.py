@@ -26,7 +26,7 @@ RUNTIME = "/opt/runtime"
 HOME = "/tmp/home"
 ENVIRONMENT = "/environment"
 COPIES, LOWER = "/copies", "/lower"
-"""Folder for copies of layers; temporary mount point of the lower folder of an overlay."""
+"""Folder for copies of host folders in memory; temporary mount point of an overlay's lower folder."""
 UID = 1000
 """Id of the user and of the group of all processes, as seen in a sandbox."""
 
@@ -57,10 +57,7 @@ _LINKS = {
 
 
 def main() -> None:
-    """Build the root directory of sandboxes, then exec the spawner.
-
-    Stdin is a packet socket; its first packet holds the settings.
-    """
+    """Build the root directory of sandboxes, then exec the spawner. Stdin is a SOCK_SEQPACKET socket with the settings."""
     with socket.socket(fileno=os.dup(0)) as control:
         settings = json.loads(control.recv(MAX_REQUEST_BYTES, socket.MSG_PEEK))
         limits, python = Limits(**settings["limits"]), HostPython(**settings["python"])
@@ -79,7 +76,7 @@ def main() -> None:
 def _enter_namespaces() -> None:
     """Enter new user and mount namespaces, keeping all capabilities over exec.
 
-    The user is not mapped to root in the namespace, since that root would own the /proc files of sandboxes' supervisors.
+    The user is not mapped to root: it would then own the supervisors' /proc files, and sandboxed code could open them.
     """
     identity = choose_identity()
     if identity.is_foreign:
@@ -124,7 +121,7 @@ def build_root(python: HostPython, limits: Limits) -> None:
 
 
 def find_empty_folders(python: HostPython) -> list[str] | None:
-    """List the folders below /usr that sandboxes must see empty. Return None if /usr cannot be overlaid."""
+    """List the host's package folders below /usr, which sandboxes show empty; None if no overlay of /usr is possible."""
     if has_mounts_below(f"{HOST}/usr"):
         return None
     return [folder for folder in python.hidden if folder.startswith("/usr/") and Path(ROOT + folder).is_dir()]
@@ -138,7 +135,7 @@ def mount_private_usr(empty: list[str]) -> None:
 
 
 def link_folders() -> None:
-    """Link the folders of the sandboxes' root into the spawner's root, so that both find modules at the same paths."""
+    """Link the folders of the sandboxes' root directory into this process's, so that Python's modules keep their paths."""
     for folder in Path(ROOT).iterdir():
         if not Path("/", folder.name).exists():
             Path("/", folder.name).symlink_to(folder)
@@ -185,7 +182,6 @@ def has_mounts_below(folder: str) -> bool:
 
 
 def _lay_over(source: str, target: str) -> None:
-    """Mount a read-only overlay of a folder."""
     options = f"lowerdir={source}:{ROOT}/mnt,userxattr"
     kernel.mount("host", target, "overlay", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV, options)
 

@@ -1,6 +1,6 @@
 """Spawner: a small single-threaded helper process that forks a sandbox for each request.
 
-`root` starts the spawner with a packet socket as stdin, of which the first packet holds the settings.
+`root` starts the spawner with a SOCK_SEQPACKET socket as stdin, whose first packet holds the settings.
 """
 
 import json
@@ -54,7 +54,7 @@ def _start(
     identity: Identity,
     empty: list[str] | None,
 ) -> None:
-    """Fork a sandbox that answers requests on the connection; if that fails, send the error on the connection."""
+    """Fork a sandbox that answers on `connection`, or send the error there. It shows the folders `empty` below /usr empty."""
     opened: list[int] = []
     try:
         if request.is_for_tests:
