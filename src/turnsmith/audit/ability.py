@@ -37,7 +37,7 @@ def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class GoldTrial:
-    """Results of the expected tests with the gold patch. Tasks whose bugs were made in one tree share them."""
+    """Results of the expected tests with the gold patch. Tasks whose bugs were made in one tree share these results."""
 
     passed: Counter[str]
     """Test function → number of its cases that pass with the gold patch under random names."""

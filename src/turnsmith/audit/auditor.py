@@ -88,7 +88,7 @@ class AuditInProgress:
     tests: ExpectedTests
     patch: str
     gold: str
-    """Gold patch, with which the tests run for comparison after an unusual result."""
+    """Gold patch. If a test fails or a mutant passes, the tests also run with it, for comparison."""
     recorded: Collection[Mutant] = ()
     """Mutants that qualification recorded; they are preferred to randomly drawn mutants."""
     evidence: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class AuditInProgress:
     """Number of mutants that the gold patch fails; `num_killed` counts those that the audited patch fails, too."""
     num_killed: int = 0
     checked: set[str] = field(default_factory=set)
-    """Test functions that ran with the patch as a mutant that the gold patch fails in all cases."""
+    """Test functions of which the audit ran a mutant that the gold patch fails in every case."""
 
     async def check_names(self) -> None:
         """Run the tests under random names; if some fail, run them again, and with the gold patch for comparison."""
@@ -173,7 +173,6 @@ class AuditInProgress:
         return (expected - passed).keys() - set(ignored)
 
     def conclude(self) -> Audit:
-        """Return the result of the audit: verdict and reasons."""
         doubts = [*self.doubts, *filter(None, [self.tests.describe_unchecked(self.checked)])]
         return Audit(
             verdict="convicted" if self.evidence else "inconclusive" if doubts else "honest",

@@ -79,10 +79,7 @@ class ExpectedTests:
         return len(self.definitions) - len(self.not_renamed)
 
     async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Counter[str] | None:
-        """Count the passed cases of each function in one run; None if pytest did not finish.
-
-        Raises PatchRefused, SandboxError, GradingError.
-        """
+        """Count the passed cases of each function in one run (`run_cases`); None if pytest did not finish."""
         results = await self.run_cases(patch, mutants)
         return self.count(results.passed) if results else None
 

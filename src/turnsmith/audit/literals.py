@@ -54,7 +54,7 @@ def _find_values(literal: ast.expr) -> list[ast.Constant]:
 def change(source: Source, literal: ast.expr, random: Random, familiar: Sequence[Any] = ()) -> Edit:
     """Replace a random constant in a literal by another of its type; put a value into an empty literal.
 
-    About half of the replacements are `familiar` constants of the test, so that values do not reveal mutants.
+    About half of the new values are `familiar` constants of the test, so that code under test cannot tell them apart.
     """
     if _is_empty(literal):
         return source.replace(literal, "[None]" if isinstance(literal, ast.List) else "{None: None}")

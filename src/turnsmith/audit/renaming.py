@@ -9,7 +9,7 @@ from secrets import token_hex
 from turnsmith.audit.sources import ImportedName, Source, Test, rename_words
 from turnsmith.grading.sentinels import draw_path
 
-Place = tuple[str, str]
+Location = tuple[str, str]
 """File, and name of a class or function in the file: `TestX::test_y`."""
 
 
@@ -87,7 +87,7 @@ def _find_prefix(node: Test | ast.ClassDef) -> str:
 
 
 def find_definition(sources: Mapping[str, Source], function: str) -> str:
-    """Find the place where a test function is defined: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
+    """Find the definition of a test function: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
 
     A function that these files do not define keeps its id.
     """
@@ -96,19 +96,19 @@ def find_definition(sources: Mapping[str, Source], function: str) -> str:
     return "::".join(found or (file, name))
 
 
-def _find_function(sources: Mapping[str, Source], place: Place, seen: frozenset[Place]) -> Place | None:
-    """Find the place where a function is defined: `place` itself, or the first place it is inherited or imported from."""
-    if place in seen:
+def _find_function(sources: Mapping[str, Source], location: Location, seen: frozenset[Location]) -> Location | None:
+    """Find the definition of a function: at `location` itself, or at the first location it is inherited or imported from."""
+    if location in seen:
         return None
-    if place[1] in sources[place[0]].tests:
-        return place
-    found = (_find_function(sources, origin, seen | {place}) for origin in _find_origins(sources, place))
+    if location[1] in sources[location[0]].tests:
+        return location
+    found = (_find_function(sources, origin, seen | {location}) for origin in _find_origins(sources, location))
     return next(filter(None, found), None)
 
 
-def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place]:
-    """Yield places from which a function may come: each base of its class, or the file from which it is imported."""
-    file, name = place
+def _find_origins(sources: Mapping[str, Source], location: Location) -> Iterator[Location]:
+    """Yield locations from which a function may come: each base of its class, or the file from which it is imported."""
+    file, name = location
     owner, _, method = name.rpartition("::")
     match sources[file].definitions.get(owner):
         case ast.ClassDef(bases=bases):

@@ -44,7 +44,6 @@ class Source:
 
     @cached_property
     def imported(self) -> set[str]:
-        """Return the names that the file imports."""
         imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
         return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
 

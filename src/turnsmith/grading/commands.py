@@ -12,7 +12,7 @@ _ASSIGNMENT = re.compile(rf"([A-Za-z_]\w*)=((?:{_WORD})?) +", re.ASCII)
 _SEARCH_PATH = re.compile(r"PYTHONPATH=(\"?)([\w@%+:,./-]+):\$(?:PYTHONPATH|\{PYTHONPATH\})\1 +", re.ASCII)
 _PYTEST = re.compile(rf"(?:(python3?) +-m +pytest|(pytest))((?: +{_WORD})*) *", re.ASCII)
 
-_OBEYED_EARLIER = re.compile(
+_NEEDING_SHELL = re.compile(
     r"BASH.*|LANG.*|LC_.*|LD_.*|LOCPATH|GLIBC_.*|MALLOC_.*|PYTHON.*|PYTEST_PLUGINS|"
     r"ENV|E?UID|PPID|SHELLOPTS|POSIXLY_CORRECT|IFS|PATH|HOME|PWD|OLDPWD|SHLVL|_"
 )
@@ -31,7 +31,7 @@ def read_plain(command: str) -> PytestCommand | None:
         command = command[match.end() :]
         if match.re is _SEARCH_PATH:
             search_path = tuple(match[2].split(":"))
-        elif _OBEYED_EARLIER.fullmatch(match[1]):
+        elif _NEEDING_SHELL.fullmatch(match[1]):
             return None
         else:
             variables[match[1]] = "".join(shlex.split(match[2]))

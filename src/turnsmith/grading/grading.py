@@ -1,6 +1,6 @@
 """Grader: applies a patch, without files that decide how tests run, in a new sandbox, and runs the tests once.
 
-It never uses the agent's sandbox. A faulty patch gets a verdict. A fault of the infrastructure gets GRADER_FAILED.
+It never uses the agent's sandbox. If the infrastructure fails, the outcome is GRADER_FAILED, which says nothing of the patch.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | No
 async def check_plugin_works(case: Case) -> None:
     """Check that the grader's pytest plugin works on the untouched tree or with the gold patch.
 
-    Then the graded patch broke the plugin. Raises PluginFailed if it works in neither case; SandboxError, GradingError.
+    If it does, the graded patch broke it. Raises PluginFailed if it works in neither case; SandboxError, GradingError.
     """
     report, _ = await try_patch(case, "")
     if report.plugin_fault:

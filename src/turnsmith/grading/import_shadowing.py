@@ -36,7 +36,7 @@ def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePos
 
 
 def _find_in_settings(folder: PurePosixPath, layers: Sequence[Path]) -> Iterator[str]:
-    """Yield the import folders that `pythonpath` names in a folder's settings files; pytest reads only one of them."""
+    """Yield the import folders that the setting `pythonpath` names in any of pytest's settings files in a folder."""
     files = [layer / folder / name for layer, name in product(layers, SETTINGS)]
     for text in [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]:
         for value in SETTING.findall(text):

@@ -17,7 +17,7 @@ TEST_DATA = "test_data"
 
 @dataclass(frozen=True)
 class Selection:
-    """Changes of a patch that are graded, and the files that are not."""
+    """Changes of a patch that are graded, and the changed files that are left out."""
 
     patch: str
     """Changes that are applied before the tests run, as a patch."""
@@ -55,7 +55,7 @@ class Project:
         return HunkClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
-        """Return True if only tests use the file, or use a module that Python would replace by this new file."""
+        """Return True if only tests use the file, or if it is a new file that hides a module that only tests use."""
         places = [*list_replaced_modules(path), path]
         if not self.test_data.isdisjoint(places):
             return True
@@ -95,12 +95,12 @@ def _find_paths(patch: str) -> frozenset[str]:
 
 
 def select_gold(tree: TaskTree) -> str:
-    """Leave files that decide how tests run out of the gold patch. Raises PatchRefused, SetupFailed."""
+    """Return the gold patch without files that decide how tests run. Raises PatchRefused, SetupFailed."""
     return select_hunks(tree.task.patch, describe_project(tree)).patch
 
 
 def select_hunks(patch: str, project: Project) -> Selection:
-    """Leave files that decide how tests run out of a patch. Raises PatchRefused."""
+    """Leave out the files of a patch that decide how tests run; keep the others for grading. Raises PatchRefused."""
     kept, left_out = "", []
     for file in read_patch(patch):
         kind = min(map(project.classify, file.paths), key=[*HunkClass].index)  # a renamed file has two paths

@@ -1,7 +1,7 @@
 """Signed reports of pytest. A secret mark begins each line of the summary, and a secret key signs a second report.
 
 Mark and key are random in each run. Only marked lines count, and only if pytest finished. So a forged summary or an early
-exit scores nothing. Code in pytest's process can still find the secrets or replace parts of pytest; sentinels and audits
+exit resolves no task. Code in pytest's process can still find the secrets or replace parts of pytest; sentinels and audits
 detect this.
 """
 
@@ -52,7 +52,7 @@ class SealedReport:
 def seal(command: str) -> str:
     """Add the grader's plugin, which reads the secrets from standard input, to a test command.
 
-    The command must start pytest exactly once, in its own environment. No file of the tree can have the plugin's random name.
+    The command must start pytest once, with its environment variables. The plugin's name is random, so no file can replace it.
     """
     name = f"sealing_{secrets.token_hex(8)}"
     write = f'printf %s {quote(PLUGIN)} > "$HOME/{name}.py"'

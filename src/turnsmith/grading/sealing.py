@@ -1,4 +1,4 @@
-"""Pytest plugin of the grader. It writes a marked line per test to the log, and a signed report to a file descriptor.
+"""Pytest plugin of the grader. It writes a line with a secret mark per test to the log, and a signed report to a descriptor.
 
 pytest loads it before the code under test, and the secrets come on stdin. It imports no module of Turnsmith, and runs on
 Python 3.6 and pytest 3.10 or later. The word PYTEST_DONT_REWRITE tells pytest not to rewrite this module.
@@ -73,7 +73,7 @@ if "__file__" in globals():  # else the plugin was not imported from a folder
 
 @contextmanager
 def reporting() -> "Iterator[None]":
-    """Write an exception that a hook of the plugin raises to the report, and raise it again."""
+    """Catch an exception of one of the plugin's hooks, write it to the signed report, and raise it again."""
     try:
         yield
     except Exception as error:
@@ -107,7 +107,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Write the marked summary to the log, whatever options pytest was given."""
+        """Write a summary to the log, each line after the secret mark, whatever options pytest was given."""
         with reporting():
             terminalreporter.write_line(f"{MARK} = short test summary info =")
             for kind, word in WORDS.items():
@@ -124,7 +124,7 @@ class Reporter:
 
 
 def counts(report: Any) -> bool:
-    """Return True if a test report counts. A subtest counts only if it failed; then its test failed."""
+    """Return True for a report of a test, or of a failed subtest."""
     return report.failed or not hasattr(report, "context")
 
 

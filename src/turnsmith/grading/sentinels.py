@@ -47,7 +47,7 @@ class Sentinels:
     """Id of a sentinel test → status that it must have."""
 
     def find_falsified(self, report: SuiteReport, *, only_flattering: bool) -> list[str]:
-        """Describe the sentinels with a wrong status; with `only_flattering`, only those that must fail and passed."""
+        """Describe the sentinels with a wrong status; with `only_flattering`, only those that passed."""
         seen = {test: report.status(test) for test in self.statuses}
         wrong = [test for test, must in self.statuses.items() if seen[test] != must]
         counted = [test for test in wrong if seen[test] == "passed" or not only_flattering]

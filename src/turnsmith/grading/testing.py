@@ -178,7 +178,7 @@ async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
 async def run_cold(sandbox: Sandbox, suite: Suite) -> SuiteReport:
     """Run the test command in a shell. Raises SandboxError.
 
-    For pytest only marked lines count. Code under test can forge the log of every other runner.
+    For pytest, only lines with the secret mark count. Code under test can forge the log of every other runner.
     """
     begin, end, secrets = f"begin-{token_hex(8)}", f"end-{token_hex(8)}", Seal()
     line = f"{suite.command} {' '.join(quote(file) for file in suite.files)}"

@@ -20,12 +20,12 @@ from turnsmith.sandboxes.setup import set_up
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
-"""Minimum share of an original file's distinct lines in a copy of it, and their minimum number in an original."""
+"""A copy contains at least this share of the original's distinct lines. Originals with fewer lines are not compared."""
 MAX_QUOTE_CHARACTERS = 60
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
 """Patterns of folders in which a top-level module `x.py` is looked for. A module of a package, `a/x.py`, may be anywhere."""
 TIMEOUT_S = 900.0
-BAIT, ANSWER = ".turnsmith-bait", ".turnsmith-answer"
+PLANTED, FOUND = ".turnsmith-bait", ".turnsmith-answer"
 """Name of the planted file that a search must find, and of the file to which the search writes the found paths."""
 TREE = "set -- .; "
 """Shell prefix that limits a search to the working tree."""
@@ -33,7 +33,7 @@ SYSTEM = (
     'set --; for top in /*; do case "$top" in /proc|/sys|/dev) ;; *) [ -h "$top" ] || set -- "$@" "$top";; esac; done; '
 )
 """Shell prefix that searches all top-level folders except /proc, /sys, /dev and links."""
-GREP = f'LC_ALL=C grep -rlsIZF -D skip --exclude={ANSWER} -f {BAIT} -- "$@" || [ $? -le 2 ]'
+GREP = f'LC_ALL=C grep -rlsIZF -D skip --exclude={FOUND} -f {PLANTED} -- "$@" || [ $? -le 2 ]'
 """Search command. It skips unreadable files, for which grep exits with 2."""
 
 
@@ -56,7 +56,7 @@ class SystemFiles:
 async def search_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Sequence[Task]) -> SystemFiles:
     """Search the files of a new sandbox, except the working tree, for copies of all tasks' patches. Raises SandboxError.
 
-    Return no files if the provider does not isolate sandboxes, because agents can then read the whole machine.
+    Without isolation, agents can read the whole machine, so a search would be pointless: return no files.
     """
     if provider.isolation == Isolation.NONE:
         return SystemFiles()
@@ -133,22 +133,22 @@ async def find_texts(sandbox: Sandbox, where: str, lines: Collection[bytes]) -> 
 
 async def find_paths(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
     """Find the files whose paths match a pattern (`*` also matches slashes); `where` is TREE or SYSTEM. Raises SandboxError."""
-    tests = " -o ".join(f"-path {quote(pattern)}" for pattern in [f"*/{BAIT}", *sorted(patterns)])
+    tests = " -o ".join(f"-path {quote(pattern)}" for pattern in [f"*/{PLANTED}", *sorted(patterns)])
     return await _search(sandbox, f'{where}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
 
 
-async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str]:
+async def _search(sandbox: Sandbox, command: str, content: bytes = b"") -> list[str]:
     """Run a search command; return the found paths except the planted file. Raises SandboxError if that was not found."""
     try:
-        await sandbox.write(BAIT, bait)
-        result = await sandbox.exec(f"( {command} ) > {ANSWER} && echo >> {ANSWER}", timeout_s=TIMEOUT_S)
-        *paths, end = (await sandbox.read(ANSWER)).decode(errors="surrogateescape").split("\0")
+        await sandbox.write(PLANTED, content)
+        result = await sandbox.exec(f"( {command} ) > {FOUND} && echo >> {FOUND}", timeout_s=TIMEOUT_S)
+        *paths, end = (await sandbox.read(FOUND)).decode(errors="surrogateescape").split("\0")
     except OSError as error:
         raise SandboxError(f"the sandbox could not be searched: {error}") from None
-    found = [path for path in paths if path.rpartition("/")[2] != BAIT]
+    found = [path for path in paths if path.rpartition("/")[2] != PLANTED]
     if result.exit_code or len(found) == len(paths) or end != "\n":
         raise SandboxError(
-            "a search did not find its planted file: install GNU grep and find in the image or on this machine"
+            "the search for copies of the fix does not work: install GNU grep and find in the image or on this machine"
         )
     return found
 

@@ -100,9 +100,9 @@ class Qualification(Record):
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass in every run with the gold patch."""
     missing_names: list[str] = Field(default_factory=list)
-    """Names that FAIL_TO_PASS tests need, the gold patch adds and the issue does not give; empty if a test fails otherwise."""
+    """Names that FAIL_TO_PASS tests need, the gold patch adds and the issue does not give; empty if one fails for other reasons."""
     audit: Ability | None = None
-    """Result of checking if audits of the task's patches can reach a verdict; None if this was not checked or failed."""
+    """Result of checking if audits of the task's patches can reach a verdict; None if the check failed or was not made."""
     audit_fault: str = ""
     """Infrastructure fault that prevented the check if audits can reach a verdict; empty if there was none."""
     test_data: list[str] = Field(default_factory=list)

@@ -35,7 +35,7 @@ class Check:
 
     @property
     def fault(self) -> str:
-        """Describe why the task is not sound; empty if it is."""
+        """Describe why the task fails the check; empty if it passes."""
         if self.gold is not Outcome.RESOLVED:
             return f"gold patch {self.gold}: {self.gold_detail}"
         return "" if self.is_sound else f"untouched tree {self.untouched}: {self.untouched_detail or 'no test fails'}"

@@ -89,8 +89,8 @@ async def _examine_all(
 async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvider, progress: Progress) -> TaskSet:
     """Return the qualified tasks, on which a run may train. Raises UsageError, SandboxError.
 
-    Practice tasks are not examined: the run ran their tests when it made them. It generated their repositories, so there
-    are no copies elsewhere.
+    Practice tasks are not examined, because a run generates them: it has already run their tests, and no copies of their
+    repositories exist elsewhere.
     """
     source = config.train_tasks
     if not source or source.practice_tasks or not config.require_qualified:
@@ -104,7 +104,6 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
 
 
 def find_record_file(task_set: TaskSet) -> Path:
-    """Return the path of the file with the qualification records of a task set."""
     return task_set.file.with_name(FILE_NAME)
 
 

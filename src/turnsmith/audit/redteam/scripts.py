@@ -39,7 +39,6 @@ class Script:
 
     @property
     def row(self) -> dict[str, str]:
-        """Return the script's columns in tables."""
         return {"name": self.name, "kind": self.kind, "layer": self.layer, "tries": self.tries}
 
 

@@ -46,7 +46,7 @@ class Target:
         }
 
     def find(self, path: str) -> list[Path]:
-        """Find a file in the task's layers, topmost first; empty for a file of hidden tests."""
+        """Find a file in the stacked folders of the task's tree, topmost first; empty for hidden test files."""
         return [layer / path for layer in reversed(self.tree.layers) if (layer / path).exists()]
 
 
@@ -57,7 +57,7 @@ def to_module(source: str) -> str:
 
 
 async def make_target(name: str, folder: Path, provider: SandboxProvider, scripts: Path) -> Target:
-    """Make the named target in a new folder, with its test data as found by qualification.
+    """Make the named target in a new folder, and find its test data as qualification does.
 
     Raises UsageError, also if the package index cannot be reached; SandboxError, GradingError.
     """

@@ -110,7 +110,6 @@ async def try_all(
 
 
 async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> tuple[Grade, str]:
-    """Run one script and grade its patch; return the grade and the patch."""
     try:
         patch = await leave_patch(script, target, provider)
     except SandboxError as error:
@@ -151,7 +150,7 @@ def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 
 def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Count attacks and honest patches by result. `caught_share` is the share of attacks that only audits stopped."""
+    """Count attacks and honest patches by result. `caught_share`: share of attacks that audits stopped, of those that passed."""
     attacks = [trial for trial in trials if trial.script.kind == "attack"]
     honest = [trial for trial in trials if trial.script.kind == "honest"]
     stopped = {layer: sum(trial.stopped_by == layer for trial in attacks) for layer in DEFENCES}
