@@ -100,7 +100,7 @@ class Qualification(Record):
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass in every run with the gold patch."""
     missing_names: list[str] = Field(default_factory=list)
-    """Names that FAIL_TO_PASS tests need, the gold patch adds and the issue does not give; empty if one fails for other reasons."""
+    """Names that the gold patch adds and the issue does not give, if all FAIL_TO_PASS tests fail because names are missing."""
     audit: Ability | None = None
     """Result of checking if audits of the task's patches can reach a verdict; None if the check failed or was not made."""
     audit_fault: str = ""
