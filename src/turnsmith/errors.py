@@ -24,7 +24,7 @@ class GradingError(TurnsmithError):
 
 
 class PluginFailed(GradingError):
-    """The grader's pytest plugin cannot report the tests of a task, on the untouched tree or with the gold patch."""
+    """The grader's pytest plugin cannot report a task's tests, either before any change or with the gold patch."""
 
 
 class TrainingError(TurnsmithError):
@@ -36,7 +36,7 @@ class ProvenanceError(TrainingError):
 
 
 class NoSignal(TurnsmithError):
-    """In several iterations in a row, rollouts of the same task all had equal rewards, so nothing was learned."""
+    """In several consecutive iterations, every group had equal rewards, so there was nothing to learn from."""
 
 
 class OutOfBudget(TurnsmithError):
@@ -44,7 +44,7 @@ class OutOfBudget(TurnsmithError):
 
 
 class InfrastructureStorm(TurnsmithError):
-    """Too many rollouts of one iteration were lost to infrastructure failures, so the run stops."""
+    """Too many rollouts of one iteration were lost to faults of sandboxes or engine, so the run stops."""
 
 
 def first_fault(error: ValidationError) -> str:

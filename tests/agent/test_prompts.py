@@ -92,7 +92,7 @@ def test_prompts_can_come_from_a_folder(tmp_path):
 
 
 def test_unknown_prompts_name_the_choices(tmp_path):
-    with pytest.raises(UsageError, match=r"'papre': .*bash, brief, paper"):
+    with pytest.raises(UsageError, match=r"'papre' .*bash, brief, paper"):
         load_scaffold(prompts="papre")
     with pytest.raises(UsageError, match=r"system, issue and demonstration\.jinja"):
         load_scaffold(prompts=str(tmp_path))

@@ -63,5 +63,5 @@ def test_infinite_ratios_are_capped_and_tiny_ones_are_zero():
 
 def test_correction_is_refused_if_engine_log_probs_are_pi_old():
     assert StageConfig().is_cap is None
-    with pytest.raises(ValidationError, match=r"is_cap .* needs old_logprobs = trainer"):
+    with pytest.raises(ValidationError, match=r"is_cap .* old_logprobs = trainer"):
         StageConfig(is_cap=2.0, old_logprobs="engine")

@@ -102,7 +102,7 @@ def think(name, thought, reply):
 
 @pytest.mark.parametrize("name", THINKING)
 def test_error_for_a_template_that_drops_reasoning_names_keep_turns(name):
-    with pytest.raises(UsageError, match=r"not append-only .* would do with --model.chat.template keep-turns$"):
+    with pytest.raises(UsageError, match=r"not append-only .* use --model.chat.template keep-turns$"):
         make_renderer(name, AS_SHIPPED)
 
 
@@ -115,7 +115,7 @@ def test_error_for_a_template_that_drops_reasoning_names_keep_turns(name):
     ],
 )
 def test_error_for_template_without_system_role_names_system_prompt_key(name, reason):
-    remedy = r"would do with --model.chat.system_prompt first-user-message$"
+    remedy = r"use --model.chat.system_prompt first-user-message$"
     for chat in (AS_SHIPPED, KEEP):
         with pytest.raises(UsageError, match=remedy):
             make_renderer(name, chat)

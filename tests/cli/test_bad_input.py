@@ -89,7 +89,7 @@ def test_a_configuration_without_work_is_refused(turnsmith, tmp_path):
 
 
 FAULTS = {
-    "model.path": ("nowhere", "nowhere: it has no config.json"),
+    "model.path": ("nowhere", "nowhere: config.json is missing"),
     "agent.prompts": ("long", "'long'"),
     "engine.kind": ("no_such_package:engine", "module no_such_package"),
     "trainer.kind": ("os:trainer", "'trainer'"),

@@ -264,7 +264,7 @@ def test_colliding_names_and_settings_without_effect_are_refused(write, text, me
     "text, message",
     [
         ('[train_tasks]\npractice_tasks = 4\nsplit = "heldout"\n', "evaluation"),
-        ("[train_tasks]\npractice_tasks = 4\n[eval_tasks.x]\npractice_tasks = 2\n", "training tasks"),
+        ("[train_tasks]\npractice_tasks = 4\n[eval_tasks.x]\npractice_tasks = 2\n", "has the tasks of train_tasks"),
     ],
 )
 def test_training_and_held_out_splits_cannot_be_exchanged(write, text, message):

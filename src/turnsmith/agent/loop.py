@@ -40,7 +40,7 @@ def check_fits(
     demonstration: bool = False,
     limit: str = "agent.max_context",
 ) -> None:
-    """Raise UsageError if the limits leave no room for a turn after a task's first prompt, or for text in observations."""
+    """Raise UsageError if a first prompt leaves no room in the context for a turn, or if observations have no room for text."""
     for task in tasks:
         if misfit := find_misfit(task, dialogues, scaffold, config, demonstration=demonstration, limit=limit):
             raise UsageError(f"task {task.instance_id}: {misfit}")
@@ -68,7 +68,7 @@ class Episode:
     """Running episode of one task in a started sandbox."""
 
     trajectory: Trajectory
-    """Trajectory without turns, with the names and the random seed of the episode."""
+    """Trajectory without turns, which has the ids and the random seed of the episode."""
     task: Task
     dialogue: Dialogue
     """Dialogue of the episode, still without messages."""
@@ -88,7 +88,7 @@ class Episode:
         self.session = Session(self.task.workdir)
 
     async def play(self) -> Trajectory:
-        """Run the episode and return its trajectory, not yet graded. Must be called only once."""
+        """Run the episode and return its trajectory, not yet graded. Call it only once."""
         started, patch, detail = time.monotonic(), "", ""
         self.dialogue.begin(*first_messages(self.task, self.scaffold, self.demonstration))
         try:

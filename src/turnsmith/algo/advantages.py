@@ -12,7 +12,7 @@ from turnsmith.config import Section
 from turnsmith.types import OUTCOMES, Group
 
 DELTA = 1e-6
-"""Constant δ added to the standard deviation of a group's rewards; not in the paper, but in an example of its authors."""
+"""Constant δ added to the standard deviation of a group's rewards. The paper gives no value; 1e-6 is from its authors' code."""
 
 
 def normalised(group: Group, options: Section) -> dict[str, float]:
@@ -31,7 +31,7 @@ def leave_one_out(group: Group, options: Section) -> dict[str, float]:
 
 
 def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]) -> dict[str, float]:
-    """Return advantages (reward − baseline) / scale by id of each trajectory that is used for training."""
+    """Return (reward − baseline) / scale by trajectory id, with (baseline, scale) from `measure(rewards of the group)`."""
     rewards = _counted_rewards(group)
     if len(rewards) < 2:
         return {}

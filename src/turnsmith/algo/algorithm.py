@@ -66,7 +66,7 @@ def read_stage_options(algorithm: Algorithm, stage: StageConfig) -> Section:
     shared = {name: getattr(stage, name) for name in known if name in StageConfig.model_fields}
     _refuse_unread(known, stage)
     if own := next((name for name in stage.algorithm_options if name in StageConfig.model_fields), None):
-        raise UsageError(f"{key}.{own} is a key of the stage itself: write it beside algorithm_options")
+        raise UsageError(f"{key}.{own} is a key of the stage itself: move it out of algorithm_options")
     return read_options(algorithm.options, stage.algorithm_options, key, stage.algorithm, shared)
 
 
@@ -75,4 +75,4 @@ def _refuse_unread(known: Container[str], stage: StageConfig) -> None:
     for name in ALGORITHM_KEYS:
         default = StageConfig.model_fields[name].default
         if name not in known and getattr(stage, name) != default:
-            raise UsageError(f"stage {stage.name}: {stage.algorithm} does not read {name}: leave it at {default}")
+            raise UsageError(f"stage {stage.name}: {stage.algorithm} does not read {name}: remove it")

@@ -2,7 +2,7 @@
 
 Each token's loss is multiplied by min(π_old / π_sampler, cap), without a gradient through this weight. The method is by Yao
 et al., "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training" (blog post, August 2025,
-fengyao.notion.site/off-policy-rl). IcePop (Ring-1T, arXiv 2510.18855) drops tokens outside a band of ratios instead.
+fengyao.notion.site/off-policy-rl).
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from turnsmith.types import Sample
 def correct(sample: Sample, cap: float) -> Sample:
     """Return a sample whose advantages are multiplied by the importance weights.
 
-    In every loss of `algo`, a non-negative factor of a token's advantage is a factor of the token's loss.
+    Every loss of `algo` is proportional to the token's advantage, so this multiplies the token's loss by its weight.
     """
     return replace(sample, advantages=sample.advantages * find_weights(sample, cap))
 

@@ -1,6 +1,6 @@
 """Dr. GRPO (arXiv 2503.20783, §3.2): GRPO without the biases from sequence lengths and from the groups' standard deviations.
 
-Â = R − mean; L = −mean over sequences of Σ min(ρÂ, clip(ρ, 1 ± ε)Â) / budget, with one constant budget.
+Â = R − mean; L = −mean over sequences of Σ min(ρÂ, clip(ρ, 1 ± ε)Â) / MAX_TOKENS, a constant.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from turnsmith.types import Sample
 
 
 class DrGrpoOptions(Section):
-    """Options of Dr. GRPO; the stage's `max_context` is the budget of a sequence (MAX_TOKENS in the paper)."""
+    """Options of Dr. GRPO. The loss of each sequence is divided by the stage's `max_context` (MAX_TOKENS in the paper)."""
 
     max_context: int
     clip_eps: float = Field(0.2, gt=0)

@@ -1,7 +1,7 @@
 """GRPO (DeepSeekMath, arXiv 2402.03300, Eq. 3 and 4) with outcome rewards (§4.1.2).
 
 Â = (R − mean) / (std + δ); L = −mean over sequences of the mean over tokens of min(ρÂ, clip(ρ, 1 ± ε)Â). The KL term of
-Eq. 3 is left out (β = 0).
+Eq. 3 is left out, because there is no reference policy.
 """
 
 from functools import partial
@@ -21,8 +21,6 @@ class GrpoOptions(Section):
 
     clip_eps: float = Field(0.2, gt=0)
     """Clipping distance ε: the importance ratio is clipped to [1 − ε, 1 + ε]."""
-    beta: float = Field(0.0, ge=0, le=0)
-    """Weight of the KL term. Only 0 is accepted, because there is no reference policy."""
 
 
 def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:

@@ -16,7 +16,7 @@ from turnsmith.types import Sample
 
 
 class GspoOptions(Section):
-    """Options of GSPO. Importance ratios of sequences are far closer to 1 than those of tokens."""
+    """Options of GSPO. Clipping distances are small, because a sequence's ratio is a geometric mean and close to 1."""
 
     sequence_clip_low: float = Field(3e-4, gt=0)
     """Lower clipping distance ε_low: the importance ratio of a sequence is at least 1 − ε_low."""
@@ -33,7 +33,7 @@ def make_loss(batch: list[Sample], options: GspoOptions) -> LossFn:
 def gspo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
-    """Compute minus PPO's clipped objective of each sequence, spread over its tokens. `logprobs` has shape `[num_tokens]`."""
+    """Compute the GSPO loss: PPO's clipped objective with the ratios of sequences. `logprobs` has shape `[num_tokens]`."""
     log_ratio = tokens.spread(tokens.sequence_means(logprobs - tokens.old_logprobs))
     objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
     return -(objective / tokens.divisor(denominator)).sum(), metrics

@@ -53,7 +53,7 @@ def entropy_metric(logprobs: Tensor) -> Metrics:
 
 
 def batch_denominator(samples: list[Sample]) -> float:
-    """Return the denominator for equal weights of all tokens in a batch: its number of action tokens (paper §3.2, text)."""
+    """Return the denominator for equal weights of all tokens in a batch: its number of action tokens (text of paper §3.2)."""
     return float(sum(sample.num_loss_tokens for sample in samples))
 
 
@@ -69,7 +69,7 @@ def group_denominators(samples: list[Sample]) -> dict[str, float]:
 
 
 def sequence_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Return the denominator per trajectory for equal weights of all sequences: action tokens times number of sequences."""
+    """Return the denominator for equal weights of all sequences: tokens of the trajectory in the loss × number of sequences."""
     return {sample.trajectory_id: float(sample.num_loss_tokens * len(samples)) for sample in samples}
 
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 def make_batches(
     samples: list[Sample], batch_size: int, *, unit: Literal["trajectories", "sequences"], max_tokens: int, seed: int
 ) -> list[list[MicroBatch]]:
-    """Make the optimizer batches of one pass over the samples, each of `batch_size` samples or `batch_size` packed sequences."""
+    """Make optimizer batches of `batch_size` samples (`trajectories`) or of `batch_size` packed rows of at most `max_tokens`."""
     if unit == "sequences":
         return split_batches(pack(samples, max_tokens), batch_size, seed)
     return [pack(batch, max_tokens) for batch in split_batches(samples, batch_size, seed)]
@@ -34,7 +34,7 @@ def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
 def split_batches(units: list[T], batch_size: int, seed: int) -> list[list[T]]:
     """Shuffle units with the seed and split them into the fewest batches of at most `batch_size` units.
 
-    Batch sizes differ by at most one, so that a small last batch does not get the weight of a whole optimizer step.
+    Batch sizes differ by at most one, because a small last batch would have as much influence as a full one.
     """
     shuffled = list(units)
     random.Random(seed).shuffle(shuffled)

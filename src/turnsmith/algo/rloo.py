@@ -1,7 +1,7 @@
 """RLOO, REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740). The baseline is the mean reward of the rest of the group.
 
 Â = R − baseline; L = −mean over sequences of Â · log π(sequence). There is no importance ratio and no clipping, so
-the gradient is exact only in the first optimizer step of an iteration. The paper's KL penalty on the reward is left out.
+the gradient is unbiased only before the policy changes, in an iteration's first step. The paper's KL penalty is left out.
 """
 
 from functools import partial

@@ -1,11 +1,11 @@
-"""Reward of a trajectory, from the tests' verdict and a penalty for many turns (R_final in paper §6.2)."""
+"""Reward of a trajectory, from the tests' verdict and a penalty for many turns (R_final in paper §3.2)."""
 
 import random
 from collections.abc import Sequence
 
 from turnsmith.types import OUTCOMES, Group, Outcome
 
-Mark = tuple[Outcome, float]
+Result = tuple[Outcome, float]
 """Outcome of a trajectory and its reward, length penalty included."""
 
 
@@ -28,23 +28,23 @@ def length_penalty(num_turns: int, *, length_threshold: int, max_turns: int) -> 
 def permute_rewards(groups: Sequence[Group], seed: int) -> list[Group]:
     """Permute the rewards among all trajectories of an iteration, as a negative control of training.
 
-    Each reward moves with its outcome, because groups are also selected by outcome. Trajectories that failed by faults of
-    sandbox or engine keep their rewards.
+    A trajectory gets the reward and the outcome of another one, because groups are also dropped by outcome. Trajectories that
+    failed by faults of sandbox or engine keep their rewards.
     """
-    pool = [mark for group in groups for mark in _marks(group) if OUTCOMES[mark[0]].in_group]
+    pool = [result for group in groups for result in _results(group) if OUTCOMES[result[0]].in_group]
     random.Random(seed).shuffle(pool)
     dealt = iter(pool)
     return [
-        _with_marks(group, [next(dealt) if OUTCOMES[mark[0]].in_group else mark for mark in _marks(group)])
+        _with_results(group, [next(dealt) if OUTCOMES[result[0]].in_group else result for result in _results(group)])
         for group in groups
     ]
 
 
-def _marks(group: Group) -> list[Mark]:
+def _results(group: Group) -> list[Result]:
     return [(trajectory.outcome, reward) for trajectory, reward in zip(group.trajectories, group.rewards, strict=True)]
 
 
-def _with_marks(group: Group, marks: list[Mark]) -> Group:
-    members = zip(group.trajectories, marks, strict=True)
+def _with_results(group: Group, results: list[Result]) -> Group:
+    members = zip(group.trajectories, results, strict=True)
     trajectories = [trajectory.model_copy(update={"outcome": outcome}) for trajectory, (outcome, _) in members]
-    return group.model_copy(update={"trajectories": trajectories, "rewards": [reward for _, reward in marks]})
+    return group.model_copy(update={"trajectories": trajectories, "rewards": [reward for _, reward in results]})

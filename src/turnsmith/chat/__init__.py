@@ -1,5 +1,5 @@
 """Conversion between conversations and token ids: chat templates, tokenizers, parsing of commands, truncation.
 
-`renderer` only appends tokens to a conversation and never tokenises a text again. So the policy trains on exactly the tokens
-that it sampled. The package knows neither the model nor the sandbox.
+`renderer` only appends tokens to a conversation and never tokenises sampled text again. So training uses exactly the tokens
+that the policy sampled. The package uses neither the model nor the sandbox.
 """

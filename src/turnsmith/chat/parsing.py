@@ -16,7 +16,7 @@ _OPENING = re.compile(r"^(?P<fence>`{3,})command[ \t\r]*$", re.MULTILINE)
 
 
 class FormatError(Enum):
-    """Format error of a turn: one of the two that the paper names (App. E)."""
+    """Format error of a turn. The paper has the same two errors (App. E)."""
 
     NO_COMMAND = "no_command"
     """The turn has no command block, or an empty or unclosed one."""

@@ -1,8 +1,8 @@
-"""Renderer of conversations as token ids, to which tokens are only appended; sampled tokens are never tokenised again.
+"""Renderer of conversations as token ids. Tokens are only appended, and sampled tokens are never tokenised again.
 
-The chat template is rendered once, for its fixed text around messages (`template`). A message is tokenised together with the
-adjacent fixed text, as in a rendering of the whole conversation. A special token in a message stays text, e.g. `<|im_end|>`
-in an issue. Templates for tool calls are not supported.
+The chat template is rendered once, to find its fixed text around messages (`template`). A message is tokenised together with
+the adjacent fixed text, as in a rendering of the whole conversation. The name of a special token in a message, such as
+`<|im_end|>` in an issue, is tokenised as ordinary text. Templates for tool calls are not supported.
 """
 
 import copy
@@ -66,8 +66,8 @@ class ChatRenderer:
     def observation_ids(self, text: str, after: int) -> list[int]:
         """Return the token ids between two sampled turns: end of turn, observation, start of the next turn.
 
-        `after` is the last sampled token. If the turn was cut by length, the result begins with the end-of-turn token, which
-        is not in the loss, because it was not sampled.
+        `after` is the last sampled token. If it is not the end-of-turn token, as in a turn cut at a length limit, the result
+        begins with that token.
         """
         token_ids = self._fill(self._glue_pieces, {OBSERVATION: text})
         return token_ids[1:] if after == self.end_of_turn_id else token_ids
@@ -86,7 +86,7 @@ class ChatRenderer:
         return str(self.tokenizer.decode(shown, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def content_ids(self, text: str) -> list[int]:
-        """Return the token ids of plain text, in which the names of special tokens are ordinary text."""
+        """Return the token ids of a text. Names of special tokens in it are tokenised as ordinary text."""
         return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
 
     def _split(self, rendering: str) -> list[int | str]:
@@ -108,7 +108,7 @@ class ChatRenderer:
         return token_ids
 
     def _trim(self, before: int | str | None, text: str, after: int | str | None) -> str:
-        """Strip white space at an end of a text if the special token next to this end absorbs white space."""
+        """Strip white space at each end of a text where the adjacent special token (`before`, `after`) strips white space."""
         text = text.lstrip(_WHITE_SPACE) if before in self._strips_right else text
         return text.rstrip(_WHITE_SPACE) if after in self._strips_left else text
 

@@ -2,8 +2,8 @@
 
 The template is rendered with markers in place of messages; the text around the markers is the glue. A template is used as
 shipped if it is append-only: a longer conversation only adds the reply and the same glue. With `keep-turns` a template may
-drop or wrap earlier turns, as templates of thinking models do; the glue around the last turn is then used for all turns, and
-earlier turns stay as sampled. Templates that change other earlier text are refused.
+drop or wrap earlier turns, as templates of thinking models do. Then the glue around the last turn is used for all turns, and
+earlier turns stay as sampled. A template is refused if a longer conversation changes the prompt or earlier observations.
 """
 
 import re
@@ -42,7 +42,7 @@ _CONVERSATIONS = (
 
 
 class TemplateFault(Exception):
-    """Error raised if a chat template is unusable; its message continues the words "the chat template"."""
+    """Error raised if a chat template is unusable. Its message is the rest of a sentence that begins `the chat template …`."""
 
 
 def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Messages) -> str:
@@ -85,7 +85,7 @@ class Glue:
     between: str
     """Text from the end of a sampled turn to the beginning of the next one."""
     lead: str
-    """White space that the template puts before a reply, which the policy samples as part of its turn."""
+    """White space that the template puts before a reply. It is not part of the prompt: the policy samples it with its turn."""
 
 
 def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
@@ -100,7 +100,7 @@ def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
 
 
 def find_choice(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> ChatConfig | None:
-    """Return the settings closest to `chat` with which the chat template can be used; None if there are none."""
+    """Return settings with which the chat template can be used, as close to `chat` as possible; None if there are none."""
     templates = sorted(OWN, key=lambda way: way != chat.template) if chat.template in OWN else [chat.template]
     for template in templates:
         for system_prompt in ("system-message", "first-user-message"):
@@ -122,7 +122,7 @@ def _remedy(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> str:
     if choice := find_choice(tokenizer, chat):
         keys = {"template": choice.template, "system_prompt": choice.system_prompt}
         changes = [f"--model.chat.{key} {value}" for key, value in keys.items() if value != getattr(chat, key)]
-        return f"it would do with {' '.join(changes)}"
+        return f"use {' '.join(changes)}"
     return "give --model.chat.template the path of one that shows every message once and keeps every turn"
 
 
@@ -147,13 +147,13 @@ def _derive(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
 
 
 def _check_append_only(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
-    """Raise TemplateFault if a longer conversation is not rendered as the prompt, and the replies with the glue between them."""
+    """Raise TemplateFault unless `whole`, a conversation with these replies, is the prompt and then each reply with the glue."""
     if whole != glue.prompt + "".join(glue.lead + reply + glue.between for reply in replies):
         raise TemplateFault("is not append-only (it rewrites earlier turns, for example drops their reasoning)")
 
 
 def _check_rest_stays(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
-    """Raise TemplateFault if the rendering of a longer conversation changes earlier text other than replies."""
+    """Raise TemplateFault if `whole`, a conversation with these replies, changes the prompt or the glue."""
     before, *afters = re.split("|".join(_REPLIES), whole)
     shown = [_head(before, USER), *(_head(after, OBSERVATION) for after in afters[:-1]), *afters[-1:]]
     heads = [_head(glue.between, OBSERVATION)] * (len(replies) - 1)

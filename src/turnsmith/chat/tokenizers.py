@@ -1,4 +1,4 @@
-"""Loading of tokenizers. No other module of this package imports transformers, which takes seconds."""
+"""Loading of tokenizers. Only this module of the package imports transformers, since that import takes seconds."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Truncation of observations to a token budget, counted by a tokenizer or estimated from bytes.
 
-Head and tail are kept, and a notice between them counts the cut characters. So the middle of a long text need not be
-tokenised.
+Head and tail are kept, and a notice between them gives the number of characters that were cut. It counts characters, not
+tokens, so the middle of a long text need not be tokenised.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _MAX_DIGITS = 9
 _NOTICE_BYTES = len(NOTICE.format("")) + _MAX_DIGITS
 """Maximum number of bytes of a truncation notice."""
 _END_CHARACTERS = 8
-"""Number of characters per kept token that are tokenised at each end of a long text; few texts have longer tokens."""
+"""Characters tokenised at each end of a long text, per token that may be kept; few texts have longer tokens on average."""
 
 
 def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
@@ -72,7 +72,7 @@ def _num_tokens(text: str, tokenizer: "PreTrainedTokenizerBase") -> int:
 
 
 def _token_spans(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:
-    """Return the range of characters of each token of a text, in which the names of special tokens are ordinary text."""
+    """Return (start, end), the range of characters, of each token of a text. Names of special tokens are ordinary text."""
     encoding = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
     return encoding["offset_mapping"]
 

@@ -13,7 +13,7 @@ class AgentConfig(Section):
     tools: list[str] = []
     """Tools to add to the scaffold: names such as `search_file`, or import paths."""
     prompts: str | None = None
-    """Prompt templates instead of the scaffold's: `paper`, `brief` (for tiny models), `bash`, or a folder."""
+    """Prompt templates that replace those of the scaffold: `paper`, `brief` (for tiny models), `bash`, or a folder."""
     max_turns: int = Field(40, ge=1)
     """Number of turns after which the episode ends (T_max in the paper)."""
     max_context: int = Field(65_536, ge=64)

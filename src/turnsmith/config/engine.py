@@ -46,7 +46,7 @@ class EndpointConfig(Section):
     @model_validator(mode="after")
     def _budget_needs_prices(self) -> "EndpointConfig":
         if self.budget is not None and self.prices is None:
-            raise ValueError("budget needs prices: give input and output, for a million tokens")
+            raise ValueError("budget needs prices: set prices.input and prices.output, per million tokens")
         return self
 
 
@@ -60,9 +60,9 @@ class VllmConfig(Section):
     replicas: int = Field(1, ge=1)
     """Number of servers to start; all turns of an episode go to one server."""
     eager: bool = True
-    """Run layers without compilation; false compiles them at start, which takes a minute on a CPU and samples faster."""
+    """Run the model without compilation. If false, vLLM compiles it at start: a minute on a CPU, but faster sampling."""
     check_held: bool = True
-    """Check that vLLM holds the new weights after each update; set false for models that vLLM stores in another layout."""
+    """Compare vLLM's weights with the trainer's after each update. Set to false if vLLM stores the model in another layout."""
     arguments: list[str] = []
     """Additional arguments of `vllm serve`, such as `--gpu-memory-utilization=0.5`."""
 
@@ -75,7 +75,7 @@ class EngineConfig(Section):
     options: dict[str, Any] = {}
     """Options of the engine, if it has any (docs/extending.md)."""
     kv_memory_gb: float | None = Field(None, gt=0)
-    """GiB for keys and values; if absent, enough for all concurrent episodes, and at most half of the free memory."""
+    """GiB of the KV cache. If absent: enough for all concurrent episodes, but at most half of the free memory."""
     vllm: VllmConfig = VllmConfig()
     """Settings of `kind = "vllm"`."""
     openai: EndpointConfig | None = None
@@ -84,7 +84,7 @@ class EngineConfig(Section):
     @model_validator(mode="after")
     def _has_an_address(self) -> "EngineConfig":
         if self.kind == "openai" and self.openai is None:
-            raise ValueError("openai.address and openai.model are missing: give those of the server")
+            raise ValueError("openai.address and openai.model are missing: give the server's address and model name")
         return self
 
     @model_validator(mode="after")
@@ -92,5 +92,5 @@ class EngineConfig(Section):
         if self.kind == "vllm" and bool(self.vllm.python) == bool(self.vllm.address):
             raise ValueError("the kind vllm needs either vllm.python, an interpreter with vLLM, or vllm.address")
         if self.vllm.address and self.vllm.replicas > 1:
-            raise ValueError("vllm.replicas needs vllm.python: a server at vllm.address counts as one")
+            raise ValueError("vllm.replicas above 1 needs vllm.python: vllm.address is the address of one server")
         return self

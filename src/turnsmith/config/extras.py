@@ -33,7 +33,7 @@ EXTRA_OF = {package: name for name, extra in EXTRAS.items() for package in extra
 
 
 def require(*packages: str, subject: str = "this command", otherwise: str = "") -> None:
-    """Check that packages are installed, without importing them. Raises UsageError for the first missing one."""
+    """Raise UsageError if a package is not installed: `subject` needs it, and `otherwise` is another remedy. Imports none."""
     for package in packages:
         if find_spec(package) is None:
             raise UsageError(describe_missing(package, subject) + otherwise)

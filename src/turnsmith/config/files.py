@@ -1,4 +1,4 @@
-"""TOML files with overrides `--a.b value`. Unknown keys are refused, and every fault is one sentence."""
+"""Reading of TOML files with overrides `--a.b value`. Unknown keys are refused; each error message is one sentence."""
 
 import difflib
 import json
@@ -18,7 +18,7 @@ from turnsmith.types import SamplingParams
 SHORTHANDS = {"sandbox": "sandbox.kind"}
 """Short options, with the configuration key that each sets."""
 REMOVED_KEYS = {
-    "engine.speculate": (False, "speculative decoding was removed without effect on samples"),
+    "engine.speculate": (False, "speculative decoding was removed, which does not change samples"),
     "engine.openai.concurrency": (16, "rollouts.concurrency limits the requests"),
     "engine.openai.first_wait_s": (1.0, "the first retry waits 1 s"),
     "engine.openai.max_wait_s": (60.0, "a retry waits at most 60 s"),
@@ -44,8 +44,8 @@ REMOVED_KEYS = {
     "eval.sets": ([], "evaluations within a stage use all eval_tasks"),
     "logprob_gap.filter_tokens": (8_192, "8,192 sampled tokens are checked per iteration"),
     "logprob_gap.filter_false_alarms": (1e-4, "one in 10,000 iterations may warn without cause"),
-    "logprob_gap.filter_warn": (0.05, "a run warns at 5 %"),
-    "logprob_gap.filter_stop": (0.25, "a run stops at 25 %"),
+    "logprob_gap.filter_warn": (0.05, "a run warns if mean −log p and entropy differ by 5 %"),
+    "logprob_gap.filter_stop": (0.25, "a run stops if mean −log p and entropy differ by 25 %"),
 }
 """Removed keys, each with its old default and the rule that replaces it. `*` stands for any position in a list.
 
@@ -80,7 +80,7 @@ def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) ->
 
 
 def drop_removed_keys(data: Any, path: Path) -> None:
-    """Delete `REMOVED_KEYS` from nested data, in place. Warn once for each value other than null and the default."""
+    """Delete `REMOVED_KEYS` from nested data, in place. Warn once per key if its value is neither null nor the old default."""
     for key, (default, rule) in REMOVED_KEYS.items():
         *parents, last = key.split(".")
         values = [section.pop(last) for section in _find_sections(data, parents) if last in section]
@@ -89,7 +89,7 @@ def drop_removed_keys(data: Any, path: Path) -> None:
 
 
 def rename_moved_keys(data: Any, path: Path) -> None:
-    """Rename `MOVED_KEYS` in nested data, in place. Warn once for each value other than the default."""
+    """Rename `MOVED_KEYS` in nested data, in place. Warn once per key if its value is not the default."""
     for old, (new, default) in MOVED_KEYS.items():
         section, _, key = old.partition(".")
         for table in _find_sections(data, [section]):
@@ -137,7 +137,7 @@ def pair_overrides(arguments: list[str]) -> list[tuple[str, Any]]:
 
 
 def parse_value(text: str) -> Any:
-    """Parse a value as JSON; anything that is not JSON is text."""
+    """Parse a value as JSON; return the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -162,9 +162,9 @@ def _find_place(node: Any, name: str, dotted: str) -> str | int:
     if isinstance(node, dict):
         return name
     if not isinstance(node, list):
-        raise UsageError(f"--{dotted}: {name!r} has no place inside a plain value: give a key of a section")
+        raise UsageError(f"--{dotted}: {name!r} cannot be set, since the key before it is not a section")
     if not name.isdigit() or int(name) >= len(node):
-        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}: give a number from 0")
+        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)} items; positions start at 0")
     return int(name)
 
 
@@ -184,7 +184,7 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Se
 
 
 def _is_related(one: str, other: str) -> bool:
-    """Return True if one dotted key equals the other or contains it."""
+    """Return True if the dotted keys are equal, or if one of them is a section that contains the other."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 

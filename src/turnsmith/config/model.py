@@ -11,7 +11,7 @@ class ChatConfig(Section):
     """Use of the model's chat template."""
 
     template: str = "as-shipped"
-    """Chat template: `as-shipped` (refused if it rewrites earlier turns), `keep-turns` (keeps every sampled turn), or a file."""
+    """Template: `as-shipped` (the model's), `keep-turns` (the model's, with earlier turns kept as sampled), or a file's path."""
     system_prompt: Literal["system-message", "first-user-message"] = "system-message"
     """Place of the system prompt; `first-user-message` is for chat templates without a system role."""
 

@@ -1,6 +1,6 @@
-"""Tables of short names and their import paths, and the import of names that a configuration selects.
+"""Tables of short names and their import paths, and import of the objects that a configuration names.
 
-Each package keeps the table of its own names. Import paths are text, so nothing is imported before it is selected.
+Each package has the table of its own names. Import paths are text, so an object is imported only if it is selected.
 """
 
 import importlib

@@ -24,4 +24,4 @@ class AuditConfig(Section):
     when: Literal["off", "suspicious", "all"] = "suspicious"
     """Resolved patches to audit before training: none, those with code that may affect tests (`suspicious`), or all."""
     rate: float = Field(0.05, ge=0, le=1)
-    """Fraction of the other resolved patches to audit too; all after a failed audit, until an iteration has no failed audit."""
+    """Fraction of the remaining resolved patches to audit. After a failed audit all are audited, until an iteration has none."""

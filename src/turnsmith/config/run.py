@@ -17,7 +17,7 @@ from turnsmith.config.tasks import TRAIN, TaskSetConfig
 from turnsmith.config.training import RFTConfig, StageConfig, TrainerConfig
 
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
-"""Pattern of names of stages and task sets: names of visible folders, without separators."""
+"""Pattern of names of stages and task sets, which are also folder names: no path separators, no leading dot."""
 
 
 class RunConfig(Section):
@@ -36,7 +36,7 @@ class RunConfig(Section):
     require_qualified: bool = True
     """Require that `turnsmith tasks qualify` has examined the training tasks, and leave out the tasks that it rejected.
 
-    If a run makes its tasks from a package, it also qualifies them. Practice tasks that a run makes need no qualification.
+    Tasks that the run makes from a package are qualified by the run. Generated practice tasks need no qualification.
     """
     eval_tasks: dict[str, TaskSetConfig] = {}
     """Evaluation task sets by name; every checkpoint is evaluated on them, and no training uses them."""
@@ -75,7 +75,7 @@ class RunConfig(Section):
         if twice:
             raise ValueError(f"two stages are called {twice[0]!r}: give each stage a name of its own")
         if TRAIN in self.eval_tasks:
-            raise ValueError(f"eval_tasks.{TRAIN} would share the folder of the training tasks: give it another name")
+            raise ValueError(f"eval_tasks.{TRAIN} has the folder name of the training tasks: give it another name")
         wrong = [name for name in [*stages, *self.eval_tasks] if not re.fullmatch(NAME, name)]
         if wrong:
             raise ValueError(f"{wrong[0]!r} cannot name a folder: use letters, digits, dots, dashes, underscores")
@@ -89,13 +89,11 @@ class RunConfig(Section):
                 raise ValueError("train_tasks is missing: RFT and RL need tasks to learn from")
             return self
         if train.split == "heldout":
-            raise ValueError("train_tasks.split is heldout: those tasks are for evaluation, train on another split")
+            raise ValueError("train_tasks.split is heldout, whose tasks are for evaluation: set it to train")
         for name, tasks in self.eval_tasks.items():
             is_same_split = train.practice_tasks and tasks.practice_tasks and tasks.split == train.split
             if is_same_split and self.seed_of(tasks) == self.seed_of(train):
-                raise ValueError(
-                    f"eval_tasks.{name} would be the training tasks: give it split = heldout, or another seed"
-                )
+                raise ValueError(f"eval_tasks.{name} has the tasks of train_tasks: set split = heldout or another seed")
         return self
 
     @model_validator(mode="after")

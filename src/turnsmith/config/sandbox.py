@@ -26,8 +26,8 @@ class SandboxConfig(Section):
     max_processes: int = Field(128, ge=4)
     """Maximum number of processes and threads in one sandbox."""
     disk_mb: int = Field(512, ge=1)
-    """Size limit of the writable layer, in MiB."""
+    """Maximum size of all files that a sandbox writes, in MiB."""
     hidden: list[str] = ["/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/lib/google-cloud-sdk"]
-    """Host folders that `local` sandboxes show empty, because they may contain other copies of the tasks' code."""
+    """Host folders that are empty inside `local` sandboxes, because they may contain other copies of the tasks' code."""
     test_plugins: list[str] = []
-    """Installed pytest plugins to make available, such as `pytest-asyncio`; tasks load them with `-p`."""
+    """Pytest plugins of this machine that tests in sandboxes may use, such as `pytest-asyncio`; a task loads one with `-p`."""

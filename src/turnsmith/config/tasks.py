@@ -37,7 +37,7 @@ class TaskSetConfig(Section):
     @model_validator(mode="after")
     def _has_one_source(self) -> "TaskSetConfig":
         if [bool(self.path), bool(self.practice_tasks), bool(self.package)].count(True) != 1:
-            raise ValueError("give exactly one of path, practice_tasks, package; null or 0 removes one")
+            raise ValueError("give exactly one of path, practice_tasks, package: set the others to null or 0")
         for key in ("subset", "tasks"):
             if getattr(self, key) and not self.path:
                 raise ValueError(f"{key} needs path: tasks that the run makes have no ids yet")

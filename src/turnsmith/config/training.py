@@ -52,7 +52,7 @@ class RFTConfig(Section):
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
     conversations: str | None = None
-    """Conversations to imitate instead of rollouts: a file of `turnsmith tasks import`, or an endpoint's run folder."""
+    """Conversations to imitate instead of own rollouts: a file that `turnsmith tasks import` wrote, or a run of an endpoint."""
     demonstration: bool = True
     """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
     max_turns: int = Field(40, ge=1)
@@ -79,7 +79,7 @@ class StageConfig(Section):
     iterations: int = Field(50, ge=1)
     """Iterations of sampling, training and weight update; the maximum if `plateau` is set."""
     plateau: int = Field(0, ge=0)
-    """Evaluations (iterations if `eval.every` is 0) without improvement after which the stage ends; 0 for never."""
+    """End the stage after this many evaluations (iterations if `eval.every` is 0) without improvement; 0 never ends it early."""
     tasks_per_iteration: int = Field(300, ge=1)
     """Tasks of one iteration."""
     group_size: int = Field(10, ge=2)
@@ -93,9 +93,9 @@ class StageConfig(Section):
     algorithm_options: dict[str, Any] = {}
     """Options of the algorithm that are not keys of the stage."""
     clip_eps_low: float = Field(0.2, gt=0)
-    """Lower clip: token ratios below 1 − this are clipped (`dapo`; other algorithms have their own options)."""
+    """Lower clipping distance ε_low: importance ratios are clipped at 1 − ε_low (`dapo`; others have options of their own)."""
     clip_eps_high: float = Field(0.3, gt=0)
-    """Upper clip: token ratios above 1 + this are clipped (`dapo`)."""
+    """Upper clipping distance ε_high: importance ratios are clipped at 1 + ε_high (`dapo`)."""
     max_turns: int = Field(40, ge=1)
     """Number of turns after which an episode of the stage ends (T_max in the paper)."""
     max_context: int = Field(65_536, ge=64)
@@ -103,15 +103,15 @@ class StageConfig(Section):
     length_threshold: int = Field(10, ge=1)
     """Number of turns above which the length penalty grows (L_thr in the paper)."""
     zero_advantage: Literal["final", "resolved"] = "resolved"
-    """Rule for dropping a group: all final rewards are equal (`final`, as the paper says), or all test verdicts (`resolved`)."""
+    """Drop a group if all final rewards are equal (`final`, as the paper says), or if all test verdicts are (`resolved`)."""
     old_logprobs: Literal["trainer", "engine"] = "trainer"
-    """Source of the log-probs before the update (π_old); the paper does not state the source."""
+    """Source of π_old, the log-probs under the policy at the start of an iteration: the trainer's or the engine's."""
     is_cap: float | None = Field(None, ge=1)
     """Cap of truncated importance sampling, which weights token losses by min(π_old / π_sampler, cap); off if absent."""
     denominator: Literal["batch", "group"] = "batch"
-    """Divisor of the loss: tokens in the loss of the batch, or of each group in the batch (closer to Eq. 8; `dapo` only)."""
+    """Divisor of the loss (`dapo`): sampled tokens in the batch, or in each of its groups (`group`, closer to Eq. 8)."""
     curriculum: bool = False
-    """Drop tasks that the previous stage never solved, or solved at a rate of 2/3 or more (paper §4.3)."""
+    """Drop tasks that no rollout of the previous stage solved, or at least 2/3 of its rollouts (paper §4.3)."""
     curriculum_from: str | None = None
     """Run and stage whose solve rates the curriculum uses instead of the previous stage's, such as `runs/first:stage1`."""
     permute_rewards: bool = False
@@ -120,7 +120,7 @@ class StageConfig(Section):
     Groups are dropped by the shuffled verdicts. The journal and later curricula keep the true verdicts.
     """
     max_silent_iterations: int = Field(3, ge=1)
-    """Number of consecutive iterations after which the run stops if `zero_advantage` dropped all their groups."""
+    """Stop the run after this many consecutive iterations in which `zero_advantage` dropped all groups."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer of the stage."""
 
@@ -129,7 +129,7 @@ class StageConfig(Section):
         if self.length_threshold >= self.max_turns:
             raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
         if self.is_cap and self.old_logprobs == "engine":
-            raise ValueError("is_cap weighs the trainer's log-probs by the engine's: it needs old_logprobs = trainer")
+            raise ValueError("is_cap compares the trainer's log-probs with the engine's: set old_logprobs = trainer")
         if self.curriculum_from and not self.curriculum:
             raise ValueError("curriculum_from needs curriculum = true")
         return self

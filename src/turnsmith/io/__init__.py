@@ -1,5 +1,5 @@
-"""Input and output shared by all parts: files, programs, and requests over HTTP.
+"""Input and output shared by all packages: files, programs, and HTTP requests.
 
-`files` reads text and JSON, and writes atomically. `programs` runs programs. `http` sends requests. Any part may import
-them. The package knows no task, run or configuration.
+`files` reads text and JSON, and writes atomically. `programs` runs programs. `http` sends requests. Any package may import
+this one, which contains nothing about tasks, runs or configurations.
 """

@@ -1,4 +1,4 @@
-"""Text files, JSON and JSON lines: reads that report faults in one sentence, atomic writes, locks."""
+"""Reading of text, JSON and JSON lines, with error messages of one sentence; atomic writes; locks."""
 
 import fcntl
 import json
@@ -22,11 +22,11 @@ class Line:
     """Line of a file, without its line end."""
 
     place: str
-    """Place such as `tasks.jsonl, line 17`, counted from 1."""
+    """File and line number, such as `tasks.jsonl, line 17`; the first line is 1."""
     raw: bytes
 
     def parse(self) -> Any:
-        """Parse the line as JSON. Raises UsageError that names the place."""
+        """Parse the line as JSON. Raises UsageError that names file and line."""
         try:
             return parse_bytes(self.raw)
         except ValueError as error:
@@ -47,7 +47,7 @@ def read_text(path: Path, what: str, remedy: str) -> str:
 
 
 def read_prompt(path: Path, names: Sequence[str], required: str = "") -> Template:
-    """Read a prompt file that may use the placeholders `names` and must use `required`. Raises UsageError if it is invalid."""
+    """Read a prompt with placeholders `$name`: any of `names`, and `required` at least once. Raises UsageError."""
     remedy = f"give a text file with the placeholders ${', $'.join(names)}; $$ stands for $"
     prompt = Template(read_text(path, "the prompt", remedy))
     found = set(prompt.get_identifiers())
@@ -67,7 +67,7 @@ def read_json_lines(path: Path) -> Iterator[Line]:
 
 
 def parse_rows(text: str, path: Path) -> list[tuple[str, Any]]:
-    """Parse rows with their places: the items of a JSON list, a single JSON value, or JSON lines. Raises UsageError."""
+    """Parse a JSON list, a single JSON value, or JSON lines. Return (file and number, row) for each row. Raises UsageError."""
     try:
         whole = parse_json(text)
     except ValueError:
@@ -96,7 +96,7 @@ def parse_bytes(raw: bytes) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Parse a JSON text. Raises ValueError with a short reason and the place."""
+    """Parse a JSON text. Raises ValueError with a short reason, line and column."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -127,7 +127,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def lock(file: int | BinaryIO, kind: int) -> bool:
-    """Lock an open file or folder until it is closed. Return False if another process has the lock or locks are unsupported."""
+    """Lock an open file or folder by `fcntl.flock` with flags `kind`. Return False if it is locked or locks are unsupported."""
     try:
         fcntl.flock(file, kind)
     except OSError:

@@ -18,12 +18,12 @@ ATTEMPTS = 5
 FIRST_WAIT_S = 1.0
 """Seconds before the second attempt; the wait doubles each time."""
 PATIENCE_S = 60.0
-"""Longest wait that a server may ask for with `Retry-After`, in seconds."""
+"""Longest `Retry-After`, in seconds, that is obeyed; if a server asks for more, the request fails."""
 TIMEOUT_S = 30.0
 MAX_BYTES = 4 << 20
 """Maximum size of a response, in bytes; container registries may refuse larger manifests."""
 BUSY = {408, 409, 425, 429}
-"""Status codes below 500 after which a request is retried; codes from 500 on are retried too."""
+"""Status codes below 500 after which a request is retried. All codes from 500 on are retried too."""
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Answer:
 def retry_busy(
     server: str, ask: Callable[[], T], *, attempts: int | None = None, first_wait_s: float | None = None
 ) -> T:
-    """Call `ask` until it raises no Unanswered, with longer and longer waits. Raises Unanswered, with the server's name."""
+    """Call `ask` until it raises no Unanswered, at most `attempts` times; the wait doubles each time. Raises Unanswered."""
     first_wait_s = FIRST_WAIT_S if first_wait_s is None else first_wait_s
     last = stop_after_attempt(attempts or ATTEMPTS)
     tries = Retrying(
@@ -70,7 +70,7 @@ def retry_busy(
 
 
 def find_wait(state: RetryCallState, otherwise_s: float) -> float:
-    """Return the seconds that the server asked for after the last attempt, else `otherwise_s`."""
+    """Return the seconds that the server's most recent answer asked to wait, else `otherwise_s`."""
     wait_s = getattr(state.outcome and state.outcome.exception(), "wait_s", None)
     return otherwise_s if wait_s is None else wait_s
 
@@ -110,12 +110,12 @@ def _open(
     with response:
         content = response.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ValueError(f"its answer is larger than {MAX_BYTES >> 20} MB")
+        raise ValueError(f"the answer is larger than {MAX_BYTES >> 20} MB")
     return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
 
 
 def is_busy(status: int) -> bool:
-    """Return True for a status after which a later attempt may succeed."""
+    """Return True for a status code after which a request is retried."""
     return status in BUSY or status >= 500
 
 

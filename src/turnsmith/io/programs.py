@@ -17,7 +17,7 @@ def run_program(
     timeout_s: float | None = None,
     error: type[TurnsmithError] = UsageError,
 ) -> bytes:
-    """Run a program and return its stdout. Raises `error` with `fault` and the reason, e.g. the last line of stderr."""
+    """Run a program and return its stdout. If it fails, raise `error` with the text `fault` and the last line of stderr."""
     written, source = (stdin, None) if isinstance(stdin, bytes) else (None, stdin)
     try:
         done = subprocess.run(

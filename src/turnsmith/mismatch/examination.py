@@ -21,7 +21,7 @@ REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
     "bfloat16": faults.ROUNDING,
 }
-"""Dtype of a policy → hypotheses without a fault. The reference is the one whose log-probs are closest to the reported."""
+"""Dtype of a policy → ways to compute its log-probs without a fault. The reference is the one closest to the engine."""
 OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": faults.ROUNDING,
     "bfloat16": (Hypothesis("dtype", "layers that compute in float32", forward.rescore),),
@@ -48,7 +48,7 @@ class Rescoring:
         return float(self.gaps.mean(dtype=np.float64))
 
     def left(self, reference: "Rescoring", here: np.ndarray | slice = ALL) -> float:
-        """Return the mean |difference| of predicted and reported log-probs; for rounding, the difference of mean error sizes."""
+        """Return the mean |predicted − reported log-prob| of the tokens `here`; for rounding, compare only mean error sizes."""
         if not self.is_noise or reference.is_noise:
             return float(self.gaps[here].mean(dtype=np.float64))
         noise = abs(self.predicted - reference.predicted)
@@ -56,7 +56,7 @@ class Rescoring:
 
 
 def attempt(hypothesis: Hypothesis, model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Rescoring:
-    """Compute the rollouts' log-probs under a hypothesis, then free the model that the hypothesis prepared."""
+    """Compute the log-probs of the rollouts' sampled tokens under a hypothesis."""
     prepared = hypothesis.prepare(model)
     predicted = np.concatenate([hypothesis.rescore(prepared, each) for each in trajectories])
     recorded = np.concatenate([reported(each) for each in trajectories])
@@ -117,7 +117,7 @@ def list_turns(trajectories: Iterable[Trajectory]) -> np.ndarray:
 
 
 def list_positions(trajectories: Iterable[Trajectory]) -> np.ndarray:
-    """Return the start of the position range of each sampled token."""
+    """Return, for each sampled token, the first position of the range that contains its position."""
     positions = np.concatenate([np.flatnonzero(trajectory.sampled) for trajectory in trajectories])
     width = max(1, -(-(int(positions.max()) + 1) // NUM_POSITIONS))
     return positions // width * width

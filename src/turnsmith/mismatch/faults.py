@@ -23,7 +23,7 @@ Shift = Callable[[Trajectory], np.ndarray]
 Boundary = Callable[[Trajectory, int], int]
 """Function that returns, for a turn of a trajectory, the number of leading tokens with stale keys and values."""
 MAX_TURN = 8
-"""Last turn that is tried as the start of a position shift; a shift that starts later is reported as starting there."""
+"""Last turn that is tried as the start of a position shift. If a shift starts later, this turn is reported."""
 
 
 def rescore_eager(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
@@ -61,18 +61,18 @@ ROUNDING = (
 )
 """Hypotheses of rounding in bfloat16.
 
-Two programs round differently, since each kernel adds in its own order, so only the size of rounding errors is compared.
+Programs add numbers in different orders, so their rounding errors differ, and only the mean size of errors is compared.
 """
 
 
 def rescore_shifted(shift: Shift, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Compute the log-probs of an engine that shifts token positions; no position is below 0."""
+    """Compute the log-probs of an engine that shifts token positions. Negative positions become 0."""
     positions = (np.arange(len(trajectory.token_ids)) + shift(trajectory)).clip(min=0)
     return forward.score(model, trajectory.token_ids, trajectory.sampled, positions)
 
 
 def shift_from_turn(turn: int, by: int, trajectory: Trajectory) -> np.ndarray:
-    """Return the position shift `by` for each token from the first token of a turn on (counted from 0), else 0."""
+    """Return the position shift of each token: 0 before turn `turn` (turns count from 0), and `by` from its first token on."""
     turns = trajectory.turns
     start = turns[turn].start if turn < len(turns) else len(trajectory.token_ids)
     return by * (np.arange(len(trajectory.token_ids)) >= start)
@@ -100,7 +100,7 @@ def list_shifts(num_turns: int) -> list[Hypothesis]:
 
 
 def list_stale(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) -> list[Hypothesis]:
-    """List hypotheses that the engine used `earlier` weights: for all tokens, or for cached keys and values."""
+    """List hypotheses that the engine used `earlier` weights: for all tokens, or only for the keys and values in its cache."""
     boundaries: dict[str, Boundary] = {"all before each turn": lambda trajectory, turn: trajectory.turns[turn].start}
     if seen:
         boundaries = {"prompts known from before": partial(known_before, seen)} | boundaries
@@ -118,7 +118,7 @@ def list_stale(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) 
 
 
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
-    """Return the length of the longest prefix that a trajectory's first prompt shares with one of `others`."""
+    """Return how many leading tokens of the first prompt also start one of `others`, token ids that the engine saw before."""
     prompt = trajectory.token_ids[: trajectory.turns[0].start]
     return max((common_prefix(prompt, other) for other in others), default=0)
 
@@ -128,7 +128,7 @@ def rescore_stale(
 ) -> np.ndarray:
     """Compute the log-probs of an engine that keeps keys and values from `earlier` weights.
 
-    Keys and values of the last token before a turn always come from the current weights.
+    The last token before a turn is computed with the current weights, since it predicts the first token of the turn.
     """
     turns = trajectory.turns
     cuts = [min(boundary(trajectory, number), turn.start - 1) for number, turn in enumerate(turns)]

@@ -21,12 +21,12 @@ Rescore = Callable[[PreTrainedModel, Trajectory], np.ndarray]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One possible fault of an engine."""
+    """One possible fault of an engine, with a function that computes the log-probs of an engine with this fault."""
 
     family: str
     """Family of the fault, e.g. `weights`."""
     name: str
-    """Name of the fault, phrased to complete `the gap is explained by …`."""
+    """Name of the fault, such as `eager attention`, that reports print."""
     rescore: Rescore
     is_noise: bool = False
     """True if the fault predicts only the size of log-prob errors, not their sign, as rounding does."""
@@ -55,9 +55,9 @@ def rescore(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
 def score(
     model: PreTrainedModel, token_ids: np.ndarray, wanted: np.ndarray, position_ids: np.ndarray | None = None
 ) -> np.ndarray:
-    """Compute the log-probs (float32) of the wanted tokens, of which none is the first of the sequence.
+    """Compute the log-probs (float32) of the tokens where the mask `wanted` is True; the first token must be False.
 
-    Positions count from 0 by default.
+    Position ids count from 0 by default.
     """
     targets = torch.from_numpy(token_ids[wanted].astype(np.int64)).to(model.device)
     return logprobs_after(model, hidden_before(model, token_ids, wanted, position_ids), targets)
@@ -67,7 +67,7 @@ def score(
 def hidden_before(
     model: PreTrainedModel, token_ids: np.ndarray, wanted: np.ndarray, position_ids: np.ndarray | None = None
 ) -> Tensor:
-    """Return the final hidden states from which the wanted tokens are predicted, `[wanted, hidden_size]`."""
+    """Return the final hidden states `[wanted, hidden_size]` that predict the tokens where the mask `wanted` is True."""
     places = np.arange(len(token_ids)) if position_ids is None else position_ids
     ids, positions = (torch.from_numpy(row.astype(np.int64))[None].to(model.device) for row in (token_ids, places))
     # With a mask, transformers does not mistake position jumps for boundaries of packed sequences.

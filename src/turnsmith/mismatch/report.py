@@ -14,10 +14,10 @@ class Toggle(Record):
     gap: float
     """Mean |difference| between the log-probs under this fault and those that the engine reported, nats per token.
 
-    For rounding: difference of the errors' sizes.
+    For rounding: difference between the mean sizes of the predicted and the reported errors.
     """
     share: float
-    """Fraction of the log-prob difference of engine and policy that this fault explains; negative if the fault adds to it."""
+    """Fraction of the log-prob difference of engine and policy that disappears under this fault; negative if it grows."""
 
 
 class Setting(Record):
@@ -27,7 +27,7 @@ class Setting(Record):
     nats: float
     """Log-likelihood ratio of all sampled tokens under this setting to the policy, nats."""
     needed: float
-    """Log-likelihood ratio that tokens of the policy exceed in at most 1 of 10,000 cases, nats."""
+    """Log-likelihood ratio, in nats, above which the setting is reported; chance exceeds it in at most 1 of 10,000 runs."""
     surprise: float
     """Mean −log p of the sampled tokens under the policy, nats per token."""
     entropy: float
@@ -41,7 +41,7 @@ class Setting(Record):
 
     @property
     def share(self) -> float:
-        """Fraction of the difference between the tokens' −log p and the policy's entropy that this setting explains."""
+        """Fraction of the difference `surprise` − `entropy` that this setting explains: 1 if `expected` equals `surprise`."""
         difference = abs(self.surprise - self.entropy)
         return 1 - abs(self.surprise - self.expected) / difference if difference else 0.0
 
@@ -53,9 +53,9 @@ class Stretch(Record):
     """Number of the turn, from 1, or first position of the range."""
     num_tokens: int
     gap: float
-    """Mean |difference| between the log-probs of the policy and those that the engine reported, nats per token."""
+    """Mean |difference| between the reference's log-probs and those that the engine reported, nats per token."""
     left: float
-    """Mean |difference| between the engine's log-probs and those under the most likely fault, nats per token."""
+    """Mean |difference| between the engine's log-probs and those under the fault that explains most, nats per token."""
 
 
 class MismatchReport(Record):
@@ -72,15 +72,15 @@ class MismatchReport(Record):
     gap: float
     """Mean |difference| between the engine's log-probs and the reference's, nats per token."""
     rounding: float
-    """Largest mean difference of log-probs that rounding explains, nats per token."""
+    """Mean difference of log-probs up to which rounding is taken as the cause, nats per token."""
     toggles: list[Toggle]
     """Tested faults of the engine, best explanation first."""
     setting: Setting | None
-    """Sampler setting under which the tokens are most likely; None if engine and policy differ by more than rounding."""
+    """Sampler setting under which the tokens are most likely; None (not tested) if `gap` is above `rounding`."""
     by_turn: list[Stretch]
     by_position: list[Stretch]
     remarks: list[str]
-    """Sentences on faults that could not be tested, and on findings that need no model."""
+    """Sentences on faults that could not be tested, and on facts found without the model."""
 
     @property
     def conclusion(self) -> str:

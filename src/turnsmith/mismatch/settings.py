@@ -22,9 +22,9 @@ from turnsmith.types import SamplingParams, Trajectory
 FORBIDDEN = -30.0
 """Log-prob assumed for a token that a filter excludes, in place of −∞."""
 STEPS = {"temperature": (0.01, 5), "top_k": (1, 10), "top_p": (0.005, 6), "min_p": (0.002, 5)}
-"""Kind of setting → step size, and number of steps to each side, of the search around the best setting."""
+"""Search around the best setting: kind of setting → (step size, number of steps in each direction)."""
 MAX_SHAPED = 2_000
-"""Maximum number of tokens from which the expected −log p under a setting is computed."""
+"""Number of tokens after which no further rollout is used to compute the expected −log p under a setting."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def surprise(
 ) -> tuple[float, float, float]:
     """Return three means of −log p under the policy, nats per token.
 
-    They are the mean of the sampled tokens, the mean expected for the policy, and the mean expected for the sampler setting.
+    The first is the mean of the sampled tokens; the others are expected for tokens of the policy and of the sampler setting.
     """
     means, num = np.zeros(3), 0
     for trajectory in trajectories:

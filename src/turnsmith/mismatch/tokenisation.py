@@ -19,9 +19,9 @@ class Retokenisation(NamedTuple):
     """Way in which an engine may tokenise earlier turns and observations again."""
 
     between: Callable[[Trajectory, int, Ids], Ids]
-    """Function from trajectory, turn number and recorded tokens to the tokens between that turn and the next."""
+    """Function (trajectory, number of a turn, ids of the tokens between it and the next turn) → ids after tokenising again."""
     turn: Callable[[Ids], Ids]
-    """Function from a turn's sampled tokens to the tokens that stand for this turn in later prompts."""
+    """Function from a turn's sampled token ids to the ids that later prompts contain in their place."""
 
 
 def rescore_retokenised(retokenisation: Retokenisation, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
@@ -44,7 +44,7 @@ def rescore_retokenised(retokenisation: Retokenisation, model: PreTrainedModel, 
 
 
 def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> np.ndarray:
-    """Compute the log-probs of the wanted pieces of a sequence; each piece is (token ids, is wanted)."""
+    """Concatenate pieces, each given as (token ids, is wanted), and compute the log-probs of the wanted ones."""
     pieces = list(pieces)
     token_ids = np.concatenate([np.array(ids, np.int32) for ids, _ in pieces])
     wanted = np.concatenate([np.full(len(ids), is_wanted) for ids, is_wanted in pieces])
@@ -52,7 +52,7 @@ def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> 
 
 
 def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
-    """List one hypothesis for each part of a history that an engine may tokenise differently."""
+    """List hypotheses on earlier turns or observations that an engine tokenises again."""
 
     def observed(change: Callable[[str], str]) -> Callable[[Trajectory, int, Ids], Ids]:
         def between(trajectory: Trajectory, number: int, recorded: Ids) -> Ids:

@@ -1,7 +1,7 @@
 """Generator that runs many rollouts concurrently and writes each to a journal file when it is done.
 
-Episodes are independent coroutines. A limited number of slots run episodes in sandboxes. Grading runs in another sandbox,
-while the slot starts the next episode. Faults of sandbox or engine become outcomes.
+Episodes are coroutines; a limited number run at once, each in a sandbox of its own. A finished episode's patch is graded in
+another sandbox, while the next episode starts. A fault of sandbox or engine is recorded as the rollout's outcome.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ RETRIES = 2
 MAX_INFRASTRUCTURE_SHARE = 0.2
 """Largest share of an iteration's rollouts that may fail by faults of sandboxes or engine before the run stops."""
 LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
-"""Stop reasons of episodes that leave no patch to grade; the outcomes have the same names."""
+"""Stop reasons of episodes that leave no patch to grade. Such an episode gets the outcome of the same name."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Generator:
     async def _inspect_overdue(
         self, rollouts: Sequence[Rollout], done: dict[str, Trajectory], journal: Path, inspector: Inspector
     ) -> None:
-        """Audit patches that were rewarded before another patch failed its audit; append the new verdicts to the journal."""
+        """Audit resolved patches that had no audit when another patch failed its audit; append the results to the journal."""
         overdue = [rollout for rollout in rollouts if inspector.is_overdue(done[rollout.trajectory.trajectory_id])]
         if not overdue:
             return
@@ -143,7 +143,7 @@ class Generator:
         if lost and (num > MAX_INFRASTRUCTURE_SHARE * total or num == total):
             raise InfrastructureStorm(
                 f"{num} of {total} rollouts were lost to faults of sandboxes or engine "
-                f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair it, then resume the run"
+                f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair the cause, then resume the run"
             )
 
 

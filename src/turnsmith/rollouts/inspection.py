@@ -18,7 +18,7 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
 
 RISE = 0.05
-"""Smallest increase of the share of flagged patches from one iteration to the next that is reported."""
+"""An increase of the share of flagged patches between two iterations is reported from this size on."""
 
 
 @dataclass
@@ -32,14 +32,14 @@ class Inspector:
     is_alarmed: bool = False
     """True if a patch failed its audit in this or the previous iteration; then all resolved patches are audited."""
     audits: dict[tuple[str, str], asyncio.Task[Audit]] = field(default_factory=dict)
-    """Audit by task id and patch; identical patches share an audit."""
+    """Audits by (task id, patch), so that identical patches are audited once."""
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
         """Set `is_alarmed` if one of the trajectories failed its audit."""
         self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """Audit a trajectory's patch if chosen; return the trajectory with the result. A failed audit makes it `TAMPERED`."""
+        """Audit the trajectory's patch if `_is_chosen` selects it. Return the trajectory: `TAMPERED` if it failed."""
         if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
         key = rollout.tree.instance_id, trajectory.patch
@@ -60,7 +60,7 @@ class Inspector:
         return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=tampered), detail=audit.reason)
 
     def is_overdue(self, trajectory: Trajectory) -> bool:
-        """Return True if some other patch failed its audit, and this trajectory was rewarded without an audit."""
+        """Return True if a patch failed its audit, and this trajectory was rewarded without an audit."""
         grade = trajectory.grade
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 
@@ -104,7 +104,7 @@ def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def rises_with_reward(before: dict[str, float], now: dict[str, float]) -> list[str]:
-    """List `contact/` rates that grew together with the mean reward, a sign that the policy learns to exploit the grader."""
+    """List `contact/` rates that rose while the mean reward rose as well: the policy may have learned to exploit the grader."""
     if now["reward/mean"] <= before.get("reward/mean", float("inf")):
         return []
     shares = [name for name in now if name.startswith("contact/") and name.endswith("_rate")]

@@ -9,13 +9,13 @@ from turnsmith.types import SamplingParams, TaskTree, Trajectory
 
 @dataclass(frozen=True)
 class Rollout:
-    """Rollout to run: task, names, random seed and sampling settings."""
+    """Rollout to run: task, trajectory id, group id, random seed and sampling settings."""
 
     tree: TaskTree
     trajectory: Trajectory
-    """Trajectory without turns, with the names and the random seed of the rollout."""
+    """Trajectory without turns, which has the ids and the random seed of the rollout."""
     decoding: SamplingParams | None = None
-    """Sampling settings of an evaluation; None to sample from the policy itself."""
+    """Sampling settings of an evaluation; None samples with temperature 1 and no filters."""
 
 
 def plan_rollouts(

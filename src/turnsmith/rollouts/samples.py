@@ -69,13 +69,13 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int]) -> Sample:
 
 
 def prove(trajectory: Trajectory) -> Provenance:
-    """Return the provenance of a sample with all turns of a trajectory in the loss: one link (digest) per turn."""
+    """Return the engine's digests of all turns of a trajectory, for a sample with all turns in the loss."""
     turns = trajectory.turns
     return Provenance(tuple(Link(turn.start, turn.end, turn.policy_version, turn.digest) for turn in turns))
 
 
 def prove_with_prompt(prompt: np.ndarray, trajectory: Trajectory, trains: Sequence[bool]) -> Provenance:
-    """Return the provenance of a sample whose first prompt (int32) was replaced; `trains` marks the turns in the loss."""
+    """Return the engine's digests for a sample with another first prompt (int32). `trains` marks the turns in the loss."""
     shift = len(prompt) - trajectory.prompt_tokens
     links = (
         replace(link, start=link.start + shift, end=link.end + shift, trains=is_trained)

@@ -1,6 +1,6 @@
 """Interfaces of progress and metric trackers, and one module for each tracking service.
 
-A run reports its progress to a `Progress` and its metrics to every `Tracker`. `loops` repeats work over items and shows
+A run reports its progress to a `Progress` and its metrics to every `Tracker`. `loops` runs work on many items and shows
 progress. `feed` sends metrics of a run folder to trackers: `tensorboard`, `wandb`, `mlflow`, or any class by import
 path. The package does not know how metrics are computed or shown.
 """
@@ -14,11 +14,11 @@ class Work(Protocol):
     """Receiver of progress reports on one piece of work."""
 
     def advance(self, num: int = 1, note: str = "") -> None:
-        """Report `num` units as done; `note` is a short remark such as `resolved 12/40`."""
+        """Report `num` units as done; `note` is a short text such as `resolved 12/40`."""
 
 
 class Progress(Protocol):
-    """Receiver of one run's progress and remarks, such as a terminal or a log file."""
+    """Receiver of one run's progress and messages, such as a terminal or a log file."""
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager[Work]:
         """Show a piece of work during a block: `total` units, `num_done` of which are done already.

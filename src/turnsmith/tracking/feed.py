@@ -1,6 +1,6 @@
 """Feed that sends finished iterations and evaluations from the run folder to trackers, each once.
 
-After a kill, or with a new tracker, `resume` sends the missing ones.
+After a kill, or if a tracker was added, `turnsmith resume` sends what the tracker lacks.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ from turnsmith.tracking import Progress, Tracker
 from turnsmith.tracking.names import TRACKERS
 
 NEEDED = {"tensorboard": ("tensorboard", "torch")}
-"""Packages of trackers that need more than the package of the same name; torch writes TensorBoard's files."""
+"""Tracker → packages that it needs, if these are not just the package of the same name. Torch writes TensorBoard's files."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Measurement:
 
     @property
     def key(self) -> str:
-        """Return the key that marks the measurement as sent; an evaluation after more iterations gets another key."""
+        """Return the key under which the measurement is recorded as sent. It contains the number of iterations."""
         return f"{self.step} {self.prefix or 'iteration'}"
 
     @property
@@ -81,10 +81,10 @@ class Feed:
     def __init__(self, config: RunConfig, folder: RunFolder, progress: Progress) -> None:
         self._config, self._folder, self._progress = config, folder, progress
         self._trackers: dict[str, Tracker | None] = dict.fromkeys(config.tracking)
-        """Trackers by name; a tracker is opened when there is something to send, and None before."""
+        """Trackers by name; None until there is something to send to the tracker."""
 
     def update(self) -> None:
-        """Send finished iterations and evaluations once. Never raises; a failure is reported once and retried by `resume`."""
+        """Send the iterations and evaluations that are not sent yet. Never raises: a failing tracker is reported and dropped."""
         for name in list(self._trackers):
             with self._guarding(name):
                 self._send(name)
@@ -108,15 +108,15 @@ class Feed:
             )
 
     def _send(self, name: str) -> None:
-        marks = self._folder.sent(name)
-        sent = set(read_json(marks)) if marks.exists() else set()
+        file = self._folder.sent(name)
+        sent = set(read_json(file)) if file.exists() else set()
         records = [record for record in list_records(self._config, self._folder) if record.key not in sent]
         if not records:
             return
-        tracker = self._trackers[name] = self._trackers[name] or self._open(name, marks.parent)
+        tracker = self._trackers[name] = self._trackers[name] or self._open(name, file.parent)
         for record in records:
             tracker.log(record.step, record.metrics, record.when_s)
-        write_json(marks, sorted(sent | {record.key for record in records}))
+        write_json(file, sorted(sent | {record.key for record in records}))
 
     def _open(self, name: str, folder: Path) -> Tracker:
         folder.mkdir(parents=True, exist_ok=True)

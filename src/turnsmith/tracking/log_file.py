@@ -1,4 +1,4 @@
-"""Progress for runs without a terminal: remarks go to a log file, counts go nowhere."""
+"""Progress of runs without a terminal: messages are written to a log file, and counts are dropped."""
 
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 class LogFile:
-    """Progress that appends each remark to a file, as one line with the time."""
+    """Progress that appends each message to a file, as one line with the time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["LogFile"]:
-        """Ignore a piece of work."""
+        """Show nothing during the block."""
         return nullcontext(self)
 
     def advance(self, num: int = 1, note: str = "") -> None:

@@ -24,9 +24,9 @@ async def for_each(
     num_done: int = 0,
     describe: Callable[[R], str] = lambda result: "",
 ) -> list[R]:
-    """Work on all items, `num_workers` at a time, and return the results in order of the items.
+    """Call `work` on every item, at most `num_workers` at once (None for all), and return the results in order of the items.
 
-    `num_done` units were done earlier. `describe` turns a result into a remark. Errors are raised as ExceptionGroup.
+    `num_done` further items were done earlier. `describe` turns a result into a short text. Raises ExceptionGroup.
     """
     free = asyncio.Semaphore(num_workers) if num_workers else nullcontext()
     with progress.work(label, num_done + len(items), num_done) as shown:
@@ -45,7 +45,7 @@ async def for_each(
 def follow(
     items: Iterable[T], progress: Progress, label: str, total: int, *, describe: Callable[[T], str] = lambda item: ""
 ) -> Iterator[T]:
-    """Yield the items unchanged, and report their number at most every 0.1 s. `describe` turns an item into a remark."""
+    """Yield the items unchanged, and report their number at most every 0.1 s. `describe` turns an item into a short text."""
     with progress.work(label, total) as shown:
         num_new, shown_at = 0, monotonic()
         for item in items:

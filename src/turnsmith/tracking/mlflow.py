@@ -17,7 +17,7 @@ MAX_PARAMS = 100
 
 
 class MLflow:
-    """Tracker with one MLflow run per run folder, also after resumes; repeated numbers are stored once."""
+    """Tracker with one MLflow run per run folder, continued after a resume. A value that is sent twice is stored once."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
         uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.absolute()}/mlflow.db"

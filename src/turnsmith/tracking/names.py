@@ -10,4 +10,4 @@ TRACKERS = NameTable(
         "mlflow": "turnsmith.tracking.mlflow:MLflow",
     },
 )
-"""Classes that implement `tracking.Tracker`."""
+"""Name of each built-in tracker → import path of its class."""

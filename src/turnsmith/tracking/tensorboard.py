@@ -8,7 +8,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 
 class TensorBoard:
-    """Writer of scalars, without repeating those that an earlier process wrote."""
+    """Writer of scalars to event files. Scalars that an earlier process wrote are not written again."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
         self._written = find_scalars(folder)

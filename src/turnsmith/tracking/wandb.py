@@ -8,11 +8,11 @@ from uuid import uuid4
 import wandb
 
 STEP = "iteration"
-"""Metric used as the x-axis; wandb's own steps would drop numbers that arrive late."""
+"""Metric used as the x-axis instead of wandb's own step, because wandb drops values of earlier steps."""
 
 
 class WeightsAndBiases:
-    """Tracker with one wandb run per run folder, also after resumes."""
+    """Tracker with one wandb run per run folder, continued after a resume."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
         file = folder / "id"

@@ -1,5 +1,5 @@
 """Training of a policy: model loading, the trainer, checkpoints, provenance of samples, memory estimates and export.
 
 `base` defines the interface of a trainer, and `local` implements it in this process. `provenance` verifies that a training
-batch holds exactly the sampled tokens. A trainer knows no algorithm: it gets a loss function and samples.
+batch holds exactly the tokens that the engine sampled. A trainer contains no RL algorithm: it gets a loss function and samples.
 """

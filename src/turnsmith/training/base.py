@@ -35,16 +35,15 @@ class Trainer(Protocol):
         """Make one optimizer step over all micro-batches and return metrics.
 
         The metrics are the means of the loss function's metrics, `loss/total`, `optimizer/grad_norm` (before clipping) and
-        `optimizer/learning_rate`. Raises TrainingError, with weights unchanged, if a number is not finite. Raises
-        ProvenanceError if `check_provenance` finds tokens that were not sampled; the trainer calls this check in the process
-        that computes the loss.
+        `optimizer/learning_rate`. Raises TrainingError, with weights unchanged, if the loss or the gradient norm is not finite.
+        Raises ProvenanceError if `check_provenance`, which runs in the process that computes the loss, finds a difference.
         """
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
         """Map trajectory ids to current log-probs of their tokens: float32, parallel to `token_ids`; 0 outside the loss mask."""
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return surprisal and entropy of the tokens in the loss. Both differ much if the sampler filters tokens."""
+        """Return the sum of −log p over the tokens in the loss, and the sum that is expected if the policy sampled them."""
 
     async def publish(self) -> WeightSource:
         """Return the current weights for an engine to load."""

@@ -1,4 +1,4 @@
-"""Search and checks of model directories, without torch, which takes seconds to import."""
+"""Search and checks of model directories. The module does not import torch, since that import takes seconds."""
 
 import json
 import zipfile
@@ -12,7 +12,7 @@ from turnsmith.errors import UsageError
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 """Names of tokenizer files. A model directory must have one of them."""
 WHOLE = ("model.safetensors", "pytorch_model.bin")
-"""File names of weights in a single file, preferred first. Other models have an index of several weight files."""
+"""File names of weights in a single file, preferred first. A model with several weight files has an index file instead."""
 PICKLE = b"\x80"
 """First byte of a weight file that torch saved before version 1.6; later versions write zip archives."""
 
@@ -38,11 +38,11 @@ def check_model(path: str) -> None:
 
 
 def _missing(directory: Path, part: str) -> UsageError:
-    return UsageError(f"no model at {directory}: it has no {part}: give a Hugging Face model directory, or 'tiny'")
+    return UsageError(f"no model at {directory}: {part} is missing; give a Hugging Face model directory, or 'tiny'")
 
 
 def find_weights(directory: Path) -> dict[Path, set[str]]:
-    """Map each weight file that transformers would load to the tensors that an index lists for the file. Raises UsageError."""
+    """Map each weight file to the names of its tensors, as the index of weight files lists them. Raises UsageError."""
     for name in WHOLE:
         if (directory / name).is_file():
             return {directory / name: set()}

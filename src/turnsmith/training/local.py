@@ -48,7 +48,7 @@ class LocalTrainer:
         self.optimizer = make_optimizer(model, config)
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
-        """Make one optimizer step. Other asyncio tasks run before the step, and only then can it be cancelled."""
+        """Make one optimizer step. It first yields once to other asyncio tasks; after that it cannot be cancelled."""
         await asyncio.sleep(0)
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)
@@ -68,7 +68,7 @@ class LocalTrainer:
         value = loss.item()
         if not math.isfinite(value):
             names = ", ".join(sample.trajectory_id for sample in micro_batch.samples[:3])
-            raise TrainingError(f"the loss is {value} at step {self.num_steps} (micro-batch of {names}, …)")
+            raise TrainingError(f"the loss is {value} at step {self.num_steps} (trajectories {names}, …)")
         loss.backward()
         return metrics | {"loss/total": value}
 
@@ -99,7 +99,7 @@ class LocalTrainer:
 
     @torch.no_grad()
     def _logprobs_now(self, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
-        """Map each trajectory id of a micro-batch to log-probs of its tokens. Skip the forward pass if the loss has no token."""
+        """Map each trajectory id to log-probs of its tokens: zeros, without a forward pass, if no token is in the loss."""
         samples = micro_batch.samples
         rows = {sample.trajectory_id: np.zeros(len(sample), np.float32) for sample in samples}
         if micro_batch.num_loss_tokens:
@@ -109,7 +109,7 @@ class LocalTrainer:
         return rows
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return the surprisal of the tokens in the loss. Other asyncio tasks run between micro-batches."""
+        """Return the sum of −log p over the tokens in the loss. Other asyncio tasks run between micro-batches."""
         micro_batches, sums = (
             drop_without_loss_tokens(micro_batches),
             torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64),

@@ -14,7 +14,7 @@ from turnsmith.errors import UsageError
 from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, report_model_errors
 
 AUTOMATIC_SHARE = 0.5
-"""Default share of the KV cache in the memory that weights and training leave free."""
+"""Fraction of the memory that weights and training leave free, given to the KV cache by default."""
 MASTER_BYTES = 4
 """Bytes of one float32 weight. Its gradient has the same size."""
 MOMENT_BYTES = 8
@@ -66,7 +66,7 @@ def read_config(directory: Path) -> PretrainedConfig:
 
 
 def refusal(config: RunConfig, device: torch.device, weights: float, training: float, kv: float, free: float) -> str:
-    """Make the error message for a run that does not fit into memory, with remedies."""
+    """Return the error message for a run that does not fit into memory, with settings to change. Sizes are in bytes."""
     of_training = f", gradients, optimizer and activations {training / GIB:,.1f} GiB" if training else ""
     switch = "" if config.trainer.activation_checkpointing else "trainer.activation_checkpointing = true, "
     remedies = f"{switch}a lower max_tokens_per_micro_batch, " if training else ""

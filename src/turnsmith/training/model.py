@@ -180,7 +180,7 @@ def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return the tokens in the loss, and for each the final hidden state at the position before it."""
+    """Return final hidden states `[targets, hidden_size]` and the ids of the tokens in the loss that they predict."""
     samples, device = micro_batch.samples, model.device
     token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
     is_target = torch.tensor(micro_batch.column("loss_mask"), device=device)

@@ -1,8 +1,8 @@
 """Check that a training batch holds exactly the sampled tokens.
 
-Engines' digests are recomputed from the arrays that a loss reads. This detects mistakes of Turnsmith between engine and
-optimizer. Engines that report other tokens than they sampled are detected by `recipes/sampler_check`. The time is linear in
-tokens.
+The engine computes a digest of each turn that it samples. This module recomputes the digests from the arrays that the loss
+reads, and so detects bugs of Turnsmith that change tokens or log-probs after sampling. `recipes/sampler_check` detects engines
+that report other tokens than they sampled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from turnsmith.types import Link, MicroBatch, Provenance, Sample, TurnDigests
 from turnsmith.types.links import is_of_tokens
 
 NEARBY = 50
-"""Number of policy versions that are tried on each side of a turn's recorded version, to detect a wrong one."""
+"""If a turn's digest does not match, policy versions up to this distance from the recorded version are tried as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Break:
-    """First place in a trajectory that differs from the engine's digests."""
+    """First turn of a trajectory that differs from the engine's digest."""
 
     trajectory_id: str
     turn: int
@@ -59,7 +59,7 @@ def check_provenance(micro_batches: Sequence[MicroBatch]) -> None:
             if found := find_break(claim):
                 raise ProvenanceError(
                     f"a training batch differs from what was sampled ({found}): the weights are unchanged; "
-                    "`turnsmith provenance RUN` finds the step that changed it"
+                    "`turnsmith provenance RUN` shows where the data was changed"
                 )
 
 
@@ -112,7 +112,7 @@ def _find_in_turns(claim: Claim, provenance: Provenance) -> Break | None:
 
 
 def _find_fault(claim: Claim, link: Link, at: int, digests: TurnDigests) -> str:
-    """Describe how a turn differs from its engine's digest, given that tokens up to `at` match; empty if the turn matches."""
+    """Describe how a turn differs from its engine's digest; empty if it matches. The first `at` tokens are known to match."""
     if not at <= link.start <= link.end <= len(claim.token_ids):
         return f"there are {len(claim.token_ids)} tokens, and turns before it end at {at}"
     if not link.digest:

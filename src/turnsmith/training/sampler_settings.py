@@ -1,9 +1,8 @@
 """Test for a sampler that does not draw from the policy: likelihood of its tokens under other temperatures and filters.
 
-If tokens are drawn from the policy, the likelihood ratio of a setting to the policy has mean 1 for any history. So the
-logarithm of the ratio reaches x with probability at most exp(−x) (Ville's inequality). Entropy could show only that tokens
-are less surprising than expected; the likelihood ratio also identifies the filter. The logarithms of several iterations add
-up.
+The likelihood ratio divides the probability of the tokens under a setting by that under the policy. Its mean is 1 if the
+tokens are drawn from the policy, whatever tokens came before. So its logarithm reaches x with probability at most exp(−x)
+(Ville's inequality). The logarithms of several iterations are added.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 LEAK = 0.01
-"""Fraction of tokens assumed to be unfiltered, because rounding may move a token out of the filter that an engine uses."""
+"""Fraction of tokens that an engine is assumed to draw without its filter, because rounding can move a token out of it."""
 MAX_RANK = 1_024
 """Number of most likely tokens that are sorted. A top-p filter that keeps more tokens is approximated."""
 
@@ -49,7 +48,7 @@ def weigh(logits: Tensor, token_ids: Tensor, alternatives: tuple[Alternative, ..
 
 
 def mix_with_policy(log_ratio: Tensor) -> Tensor:
-    """Return the log-likelihood ratios of a sampler that draws a fraction `LEAK` of its tokens from the unchanged policy."""
+    """Convert a setting's log-likelihood ratios to those of a sampler that draws a fraction `LEAK` from the policy itself."""
     return (LEAK + (1 - LEAK) * log_ratio.exp()).log()
 
 
@@ -115,21 +114,21 @@ RATIOS: Mapping[str, Callable[[Sampled, float], Tensor]] = {
 
 
 def pool(before: Mapping[str, float], now: Mapping[Alternative, float], alarm: float) -> dict[Alternative, float]:
-    """Add an iteration's evidence for each alternative to that of earlier iterations, as cumulative sums (CUSUM).
+    """Add an iteration's log-likelihood ratio of each sampler setting to that of earlier iterations, as cumulative sums (CUSUM).
 
-    Negative sums are reset to 0, since an engine may become faulty later. After an alarm all sums restart. With a correct
-    engine, the fraction of iterations with an alarm is at most len(now) × exp(−alarm) in the long run (e-detectors: Shin,
-    Ramdas, Rinaldo, arXiv 2203.03532).
+    Negative sums are reset to 0, since an engine may become faulty later. If a sum reached `alarm`, all sums restart from 0.
+    With a correct engine, the fraction of iterations in which a sum reaches `alarm` is at most len(now) × exp(−alarm) in the
+    long run (e-detectors: Shin, Ramdas, Rinaldo, arXiv 2203.03532).
     """
     kept = {} if max(before.values(), default=0.0) >= alarm else before
     return {each: max(0.0, kept.get(str(each), 0.0)) + nats for each, nats in now.items()}
 
 
 def find_best(evidence: Mapping[Alternative, float]) -> Alternative:
-    """Return the alternative sampler setting with the most evidence."""
+    """Return the alternative sampler setting with the largest log-likelihood ratio."""
     return max(evidence, key=lambda each: evidence[each])
 
 
 def least_evidence(num_alternatives: int, false_alarms: float) -> float:
-    """Return the evidence, in nats, that the best of several settings exceeds by chance with probability `false_alarms`."""
+    """Return the log-likelihood ratio (nats) that the best of several settings exceeds by chance in a fraction `false_alarms`."""
     return log(num_alternatives / false_alarms)

@@ -1,8 +1,7 @@
-"""Records of the whole program: Task → Turn* → Trajectory → Group → Sample → MicroBatch.
+"""Data types that all packages share: Task → Turn → Trajectory → Group → Sample → MicroBatch.
 
-Records are frozen, and so are their arrays. Arrays that belong together are declared parallel and checked once, at
-construction. An array of the right type is used as it is, without a copy. Any part may import these records. The
-package imports pydantic and numpy, and no other part of Turnsmith.
+Records are frozen, and so are their arrays. Arrays that belong together are checked for equal lengths at construction. An
+array of the right type is used without a copy. Any package may import this one, which imports only pydantic and numpy.
 """
 
 from turnsmith.types.abilities import Ability, Mutant

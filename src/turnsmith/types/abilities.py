@@ -1,4 +1,4 @@
-"""Records of the ability to audit a task, and of the test mutants that audits need."""
+"""Results of the check whether audits of a task's patches can reach a verdict, and changed copies of its tests."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from turnsmith.types.edits import Edit
 
 @dataclass(frozen=True)
 class Mutant:
-    """Mutant of a test: one expectation or other literal of a test function is made wrong."""
+    """Changed copy of a test function, in which one expected value or other literal is made wrong."""
 
     function: str
     """Id of the test function without parameters: `tests/test_a.py::TestX::test_y`."""
     edits: tuple[Edit, ...]
-    """Edits of the test file that make the mutant."""
+    """Edits of the test file that change the function."""
     passing: tuple[str, ...] = ()
-    """Parametrized cases that pass with the gold patch, because they do not reach the edit."""
+    """Parametrized cases that still pass with the gold patch, because they do not execute the edited code."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Ability:
     reason: str = ""
     """Reason why audits cannot reach a verdict; empty if they can."""
     mutants: tuple[Mutant, ...] = ()
-    """Mutants found by `tasks qualify` that audits do not find themselves; never shown to an agent."""
+    """Changed tests that `tasks qualify` found by a longer search than that of audits; never shown to an agent."""
 
     @property
     def can_decide(self) -> bool:

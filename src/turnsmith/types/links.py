@@ -1,4 +1,4 @@
-"""Digests of sampled turns, which prove that the trained tokens are the sampled ones.
+"""Digests of sampled turns, which show that a training batch holds the tokens that were sampled.
 
 A digest covers the episode's id, all tokens before the turn, the sampled tokens, their log-probs and the policy version. The
 digest can be recomputed from these arrays, and a difference in one bit changes the digest.
@@ -16,7 +16,7 @@ HALF_BYTES = 8
 
 
 class TurnDigests:
-    """Incremental digests of the turns of one episode, in order; each token is hashed at most twice."""
+    """Digests of the turns of one episode, computed turn by turn; each token is hashed at most twice."""
 
     def __init__(self, episode_id: str) -> None:
         name = episode_id.encode()
@@ -72,10 +72,10 @@ class Link:
 
 @dataclass(frozen=True)
 class OtherPrompt:
-    """Replacement of the sampled prompt in training: RFT removes the demonstration from the prompt."""
+    """Prompt used in training instead of the one that the engine was given: RFT leaves the demonstration out."""
 
     sampled_behind: np.ndarray
-    """Token ids of the prompt that the engine was given, int32."""
+    """Token ids (int32) of the prompt that the engine was given, after which the turns were sampled."""
     num_tokens: int
     """Length of the prompt used in training."""
     digest: str
@@ -87,8 +87,8 @@ class Provenance:
     """Origin of a sample's tokens, verified against its arrays before training."""
 
     links: tuple[Link, ...]
-    """One link per turn, in order; a sample ends with its last turn."""
+    """Position and digest of each turn, in order; a sample ends with its last turn."""
     source: Literal["engine", "tokenizer"] = "engine"
-    """`engine`, or `tokenizer` for text of other systems, which only fine-tuning by imitation may use."""
+    """`engine` if sampled; `tokenizer` if tokenised from another system's text, which RL may not use."""
     prompt: OtherPrompt | None = None
     """Replacement of the prompt; None if training uses the prompt that the engine was given."""

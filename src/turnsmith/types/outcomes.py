@@ -26,13 +26,11 @@ class StopReason(StrEnum):
     ENGINE_FAILED = "engine_failed"
     """The engine failed, through no fault of the agent."""
     STOPPED = "stopped"
-    """An attempt of `solve` was stopped: by Ctrl-C, a spent budget or another passing attempt. `detail` names the
-    cause.
-    """
+    """`solve` stopped the attempt: Ctrl-C was pressed, the budget was spent, or another attempt passed. See `detail`."""
 
 
 class Outcome(StrEnum):
-    """Verdict on a trajectory. `OUTCOMES` gives the consequences of each outcome for training and evaluation."""
+    """Verdict on a trajectory. `OUTCOMES` says how each outcome counts in training and evaluation."""
 
     UNGRADED = "ungraded"
     """There is no verdict yet."""
@@ -47,7 +45,7 @@ class Outcome(StrEnum):
     TESTS_TIMED_OUT = "tests_timed_out"
     """The tests ran out of time on the patch; this counts against the policy, since the gold patch is fast enough."""
     TAMPERED = "tampered"
-    """Evidence of tampering with the tests: a sentinel test's result, contradictory or forged reports, or a failed audit."""
+    """Tampering with the tests: a wrong result of a sentinel test, contradictory or forged test reports, or a failed audit."""
     NOT_SUBMITTED = "not_submitted"
     """A limit ended the rollout before the agent submitted; only in runs of older versions."""
     SANDBOX_FAILED = "sandbox_failed"
@@ -75,7 +73,7 @@ _INFRASTRUCTURE = OutcomeRule(in_loss=False, in_group=False, retried=True, in_ev
 OUTCOMES: dict[Outcome, OutcomeRule] = dict.fromkeys(Outcome, _AGENT) | dict.fromkeys(
     (Outcome.UNGRADED, Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED), _INFRASTRUCTURE
 )
-"""Rule of each outcome. The agent's faults count in reward and training; infrastructure faults count in neither."""
+"""Rule of each outcome. Failures of the agent count in rewards and training; failures of sandbox, engine or grader do not."""
 
 
 class Audit(Record):
@@ -85,11 +83,11 @@ class Audit(Record):
     reason: str = ""
     """Evidence of tampering, or the cause of an inconclusive audit; empty if the patch is honest."""
     num_renamed: int = 0
-    """Number of expected test functions that ran under random names."""
+    """Number of expected test functions that the audit ran under random names, so that the patch cannot recognise them."""
     num_mutants: int = 0
-    """Number of mutants of expected tests that fail with the gold patch."""
+    """Number of changed copies (mutants) of expected tests that fail with the gold patch."""
     num_killed: int = 0
-    """Number of mutants of expected tests that fail with the audited patch; with an honest patch all of them fail."""
+    """Number of these mutants that also fail with the audited patch; equal to `num_mutants` if the patch is honest."""
     duration_s: float = 0.0
 
 

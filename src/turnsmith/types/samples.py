@@ -17,7 +17,7 @@ class Sample:
     """One trainable sequence. All arrays share the length of `token_ids`.
 
     Position t of each array describes the token at t, predicted from the tokens before it. Columns are never
-    overwritten: scoring adds a column with `dataclasses.replace`.
+    overwritten: `dataclasses.replace` adds `old_logprobs`.
     """
 
     trajectory_id: str
@@ -31,9 +31,9 @@ class Sample:
     advantages: np.ndarray
     """float32; weight of each token's gradient."""
     old_logprobs: np.ndarray | None = None
-    """float32; log-probs before the update, from the trainer."""
+    """float32; log-probs under the policy at the start of the iteration, computed by the trainer; None if not computed."""
     provenance: Provenance | None = None
-    """Proof that the tokens were sampled; trainers reject samples without one."""
+    """Digests that prove that the tokens were sampled; trainers refuse samples without them."""
 
     def __post_init__(self) -> None:
         dtypes = {"token_ids": np.int32, "loss_mask": np.bool_}
@@ -59,7 +59,7 @@ class Sample:
 
 
 def add_tokenizer_provenance(sample: Sample) -> Sample:
-    """Add provenance `tokenizer` to a sample of text that no engine sampled."""
+    """Add digests of its tokens to a sample that was tokenised from text, with the source `tokenizer`."""
     cuts = [0, *(np.flatnonzero(np.diff(sample.loss_mask)) + 1).tolist(), len(sample)]
     digests, links = TurnDigests(sample.trajectory_id), list[Link]()
     for start, end in pairwise(cuts):

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Isolation(StrEnum):
-    """Isolation tier of a sandbox, weakest first. Each tier states with whose rights escaped code would run on the host."""
+    """Isolation tier of a sandbox, weakest first. Each tier says as which user code would run on the host if it escaped."""
 
     NONE = "none"
     """No isolation: ordinary processes of the user who runs Turnsmith."""
@@ -39,4 +39,4 @@ class ExecResult:
     is_warm: bool = False
     """True if pytest ran in a fork of a process that had already imported pytest."""
     cwd: str = ""
-    """Working directory after the command, for shells that `cd`."""
+    """Working directory of the shell after the command, which `cd` may have changed."""

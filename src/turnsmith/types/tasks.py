@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from turnsmith.types.records import Record
 
 PYTEST = "pytest"
-"""Name of the log parser for pytest. Pytest's results also come in a signed report."""
+"""Name of the log parser for pytest. A plugin of the grader also reports pytest's results in a signed form."""
 PYTEST_COMMAND = "python -m pytest -q --tb=no --color=no -p no:cacheprovider --continue-on-collection-errors"
 """Pytest command with little output. It writes no cache and goes on if a test file cannot be imported."""
 
@@ -39,18 +39,18 @@ class Task(Record):
     test_patch: str = ""
     """Patch that adds the hidden tests at grading time; empty if the repository contains them."""
     layers: list[str] = []
-    """Directories relative to the task file, lowest first, whose stack is the working tree at `base_commit`.
+    """Folders, relative to the task file, that overlaid in this order, lowest first, are the working tree at `base_commit`.
 
-    Empty if the image holds the tree.
+    Empty if the image holds the working tree.
     """
     workdir: str = "/testbed"
     """Path of the working tree inside the sandbox."""
     image: str = ""
-    """Container image in which the tests run; the task's layers are mounted over the image at `workdir`."""
+    """Container image in which the tests run; the folders `layers` are mounted over the image at `workdir`."""
     environment: str = ""
-    """Folder of the Python and packages for the tests, relative to the task file; empty to use this machine's.
+    """Folder with the Python and packages for the tests, relative to the task file; empty to use this machine's.
 
-    Sandboxes mount it at `/environment`. A task's container image must already hold its environment there.
+    `local` sandboxes mount it at `/environment`. A container image must already contain it at that path.
     """
     setup: list[str] = []
     """Commands to run once in a new sandbox, before the agent or the tests."""
@@ -65,9 +65,9 @@ class Task(Record):
     )
     """Rule that decides from the test results whether a patch resolves the task (docs/grading.md)."""
     created_by: str = ""
-    """Maker of the task: kind of repository, kind of bug, seed."""
+    """Origin of the task: `mined`, `practice`, or the name of a package or data set."""
     meta: dict[str, Any] = {}
-    """Facts recorded by the maker: kind, mutator, seed, difficulty."""
+    """Facts recorded when the task was made, such as kind of bug, seed and difficulty."""
 
     @field_validator("workdir")
     @classmethod
@@ -86,7 +86,7 @@ class Task(Record):
     @classmethod
     def _something_to_run(cls, value: str) -> str:
         if not value.strip() or "\0" in value:
-            raise ValueError(f"{value[:40]!r} is not a command: give one that runs the tests, or leave the column out")
+            raise ValueError(f"{value[:40]!r} is not a command: give one that runs the tests, or omit test_command")
         return value
 
     @model_validator(mode="after")
@@ -115,7 +115,7 @@ class TaskTree:
 
     task: Task
     layers: tuple[Path, ...]
-    """Absolute paths, lowest first; empty if the task's image holds the tree."""
+    """Absolute paths of the folders, lowest first; empty if the task's image holds the working tree."""
 
     @property
     def instance_id(self) -> str:

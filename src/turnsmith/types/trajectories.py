@@ -12,7 +12,7 @@ from turnsmith.types.records import Flags, Floats, Record, TokenIds, check_paral
 
 
 class SamplingParams(Record):
-    """Sampling settings; training requires the policy's own distribution (paper §5.2)."""
+    """Sampling settings. The defaults sample from the policy itself, as training requires (paper §5.2)."""
 
     temperature: float = Field(1.0, ge=0)
     """Divisor of the logits; 0 takes the most likely token."""
@@ -43,7 +43,7 @@ class Completion:
     """`stop` after a stop token, `length` at the token limit."""
     policy_version: int
     digest: str = ""
-    """Digest of the sampled turn (`types.links`), from `engines.base.complete`; if empty, training refuses the turn."""
+    """Digest of the turn (`types.links`), which `engines.base.complete` computes; if empty, training refuses the turn."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
@@ -55,7 +55,7 @@ class Turn(Record):
     """One model message and the observation after it."""
 
     start: int
-    """Index of the first sampled token in the trajectory; if `form` is `messages`, as counted by the server."""
+    """Index of the turn's first sampled token in the trajectory; from token counts of the server if `form` is `messages`."""
     end: int
     """Index after the last sampled token."""
     text: str
@@ -93,7 +93,7 @@ class Trajectory(Record):
     group_id: str
     """Name of the group, which all rollouts of the task in one iteration share, e.g. `rl1-0003/practice-12`."""
     index: int
-    """Position in the group; in an evaluation, the index of the evaluation run."""
+    """Number of the rollout in its group, from 0; in an evaluation, the number of the run of the task, from 0."""
     instance_id: str
     iteration: int
     seed: int
@@ -126,9 +126,9 @@ class Trajectory(Record):
         check_parallel(f"trajectory {self.trajectory_id}", self.token_ids, self.sampled, self.logprobs)
         return self
 
-    def grow(self, **facts: Any) -> "Trajectory":
-        """Return a trajectory with updated fields, without validating them."""
-        return self.model_copy(update=facts)
+    def grow(self, **fields: Any) -> "Trajectory":
+        """Return a copy with the given fields replaced, without validation."""
+        return self.model_copy(update=fields)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -167,7 +167,7 @@ class Trajectory(Record):
 
 
 class Group(Record):
-    """Sibling trajectories of one task, and the final reward of each."""
+    """Trajectories of one task in one iteration, and the final reward of each."""
 
     group_id: str
     trajectories: list[Trajectory]

@@ -37,7 +37,7 @@ class DialogueFactory(Protocol):
     """Factory of dialogues for the episodes of a run."""
 
     def open(self, begun: Trajectory, config: AgentConfig, decoding: SamplingParams | None = None) -> Dialogue:
-        """Open the dialogue of an episode. `decoding` holds an evaluation's sampling settings; None samples the policy itself."""
+        """Open the dialogue of an episode with the empty trajectory `begun`. `decoding` None samples from the policy itself."""
 
     def count_prompt(self, system: str, issue: str) -> int:
         """Count the tokens of the first prompt with these messages."""

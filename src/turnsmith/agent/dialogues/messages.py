@@ -1,6 +1,6 @@
 """Dialogues in messages, for servers without token ids.
 
-The used context is the server's last token count, plus an estimate for messages added since.
+The number of tokens in the context is the server's last count, plus an estimate for messages added since.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Prompts as folders of three templates: `system`, `issue` and `demonstration` (paper §3.5, §3.6).
 
-`paper` follows the structure of the paper's prompts in other words. `brief` is a short form of `paper` for tiny models, and
-`bash` describes the shell alone. Only a base model that collects trajectories for RFT sees the demonstration (paper §3.3).
+`paper` has the structure of the paper's prompts, with different wording. `brief` is a short form of `paper` for tiny models,
+and `bash` describes the shell alone. The demonstration is shown only while RFT collects trajectories (paper §3.3).
 """
 
 from functools import cache
@@ -39,7 +39,7 @@ def find_prompts(name: str) -> Path:
     if name in packaged:
         return PACKAGED / name
     if not Path(name).is_dir():
-        raise UsageError(f"no prompts {name!r}: agent.prompts is one of {', '.join(packaged)}, or the path of a folder")
+        raise UsageError(f"agent.prompts {name!r} does not exist: give {', '.join(packaged)}, or the path of a folder")
     return Path(name)
 
 

@@ -19,7 +19,7 @@ class Scaffold:
     """Tools (besides the shell) and prompts of an agent."""
 
     tools: tuple[Tool, ...]
-    """Tools that a command's first word may select; other commands go to the sandbox's shell."""
+    """Tools that can be called by their name as a command's first word; other commands run in the sandbox's shell."""
     prompts: Path
     """Folder of the prompt templates `system`, `issue` and `demonstration.jinja`."""
     shell_prompt: str

@@ -1,6 +1,6 @@
 """Scaffold without tools except `submit`: the agent uses the shell and the programs in the image.
 
-`submit` is parsed from the agent's command, so that no program's output can end an episode.
+Turnsmith looks for `submit` in the agent's command, and not in the output of programs, so no output can end an episode.
 """
 
 from turnsmith.agent.prompts import PACKAGED

@@ -58,7 +58,7 @@ class ToolResult:
     text: str
     session: Session
     exit_code: int | None = 0
-    """Exit code of the command: 1 for a wrong use of a tool, None if nothing ran."""
+    """Exit code of the command; 1 if a tool was used wrongly; None if the turn had a format error."""
     submitted: bool = False
     """True after a parsed `submit` command, never because of a program's output."""
     command_s: float = 0.0

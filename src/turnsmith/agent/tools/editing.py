@@ -1,6 +1,6 @@
 """Tools `create`, `edit` and `replace`, which change files exactly as the agent says.
 
-As in the paper, no linter runs: edits are neither corrected nor reverted, and need no program in the image.
+As in the paper, no linter runs, so edits are neither corrected nor reverted.
 """
 
 import re
@@ -72,7 +72,7 @@ def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
 
 
 def replacement_lines(call: Call) -> list[str]:
-    """Return the replacement lines of an `edit` call. An empty text deletes the range; one final newline adds no line."""
+    """Return the new lines of an `edit` call. An empty text deletes the range. One newline at the text's end is ignored."""
     text = call.heredoc if call.heredoc is not None else "".join(call.arguments[1:])
     return text.removesuffix("\n").split("\n") if text else []
 

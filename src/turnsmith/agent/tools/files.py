@@ -1,4 +1,4 @@
-"""Text files in the sandbox, read and written as lines; bytes outside edited lines are preserved."""
+"""Text files in the sandbox, read and written as lines. Lines that are not edited keep all bytes, even if not UTF-8."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,7 @@
 """Tool `search_file`, which lists the lines of one file that contain a text.
 
-The search term is plain text, so that `total(` needs no escape and no pattern can block the host. For patterns, the agent can
-use `grep -nE` in the shell.
+The search term is plain text and no regular expression. So `total(` needs no escape, and no slow expression can block the
+host. The agent can search for regular expressions with `grep -nE` in the shell.
 """
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult

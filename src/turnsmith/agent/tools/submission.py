@@ -1,7 +1,7 @@
 """Tool `submit`, by which the agent ends the episode.
 
 The paper's tool submits a plain `git diff`, which omits staged changes and new files. Turnsmith computes the patch outside
-the sandbox and includes both.
+the sandbox, and includes staged changes and new files.
 """
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolResult

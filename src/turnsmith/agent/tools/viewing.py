@@ -60,7 +60,7 @@ def check_inside(line: int, file: TextFile) -> None:
 
 
 def clamp(first_line: int, num_lines: int, window_lines: int) -> int:
-    """Return the window's first line, moved so that the window stays inside the file."""
+    """Return `first_line`, changed so that the whole window lies inside the file."""
     return max(1, min(first_line, num_lines - window_lines + 1))
 
 
