@@ -11,10 +11,10 @@ from turnsmith.grading.testing import Suite
 from turnsmith.runs.folder import read_json
 from turnsmith.sandboxes.setup import has_one_commit
 from turnsmith.synthesis.bugs import Bug
-from turnsmith.synthesis.making import MakingSpec, claim_folder, make_bugs
+from turnsmith.synthesis.called_lines import find_called_lines
+from turnsmith.synthesis.making import MakingSpec, make_bugs, open_folder
 from turnsmith.synthesis.mutators import PROCEDURAL, find_mutations
-from turnsmith.synthesis.packages import find_steady_suite
-from turnsmith.synthesis.reach import find_reach
+from turnsmith.synthesis.packages import find_stable_suite
 from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
 from turnsmith.synthesis.validation import run_in_order
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
@@ -74,12 +74,12 @@ def checkout(tmp_path):
 async def test_only_test_files_that_call_the_changed_function_run(provider, tmp_path):
     repository = write_repository("pocket", to_tree(FILES), tmp_path)
     suite = Suite(PYTEST_COMMAND, tuple(path for path in FILES if path.startswith("tests/")))
-    reach = await find_reach(provider, (repository.layer,), suite)
+    called_lines = await find_called_lines(provider, (repository.layer,), suite)
 
     def files(path, function, name):
         mutations = find_mutations(FILES[path], PROCEDURAL)
         [found, *_] = [each for each in mutations if (each.function, each.name) == (function, name)]
-        return set(reach.find_files(Bug(((path, found),))))
+        return set(called_lines.find_files(Bug(((path, found),))))
 
     assert files("pocket/core.py", "clamp", "change_operator") == {"tests/test_core.py", "tests/test_child.py"}
     assert files("pocket/core.py", "idle", "change_operator") == {"tests/test_child.py"}
@@ -158,7 +158,7 @@ async def test_no_folder_remains_if_no_bug_is_tried(provider, tmp_path):
     with pytest.raises(UsageError, match="name==version"):
         await make_bugs(MakingSpec((nowhere,), 3), tmp_path / "out", provider, num_workers=1)
     assert list(tmp_path.iterdir()) == []
-    claim_folder(kept, MakingSpec(("a==1",), 3))
+    open_folder(kept, MakingSpec(("a==1",), 3))
     with pytest.raises(UsageError, match="name==version"):
         await make_bugs(MakingSpec((nowhere,), 3), kept, provider, num_workers=1)
     assert (kept / "making.json").exists()
@@ -168,7 +168,7 @@ async def test_missing_packages_of_a_suite_are_named(provider, tmp_path):
     tests = "import a_module_that_nobody_has\nfrom pocket.core import clamp\n\n\ndef test_it(): pass\n"
     repository = write_repository("pocket-1", to_tree(FILES | {"tests/test_core.py": tests}), tmp_path)
     with pytest.raises(UsageError, match=r"a_module_that_nobody_has.* --plugin"):
-        await find_steady_suite(provider, repository, Suite(PYTEST_COMMAND, ("tests/test_core.py",)))
+        await find_stable_suite(provider, repository, Suite(PYTEST_COMMAND, ("tests/test_core.py",)))
 
 
 async def test_results_come_in_order_and_closing_cancels_the_rest():

@@ -20,7 +20,7 @@ from turnsmith.synthesis.mutators import FAMILIES, find_mutations
 from turnsmith.synthesis.packages import (
     find_modules,
     find_slow_tests,
-    find_steady_suite,
+    find_stable_suite,
     find_suite,
     make_package_tasks,
 )
@@ -295,7 +295,7 @@ async def test_unstable_tests_are_dropped(tmp_path):
         "PASSED a.py::t\nFAILED a.py::u\nPASSED b.py::v\nXPASS b.py::y",
     )
     repository = write_repository("r", {}, tmp_path)
-    suite, before = await find_steady_suite(provider, repository, Suite("pytest", ("a.py", "b.py", "c.py")))
+    suite, before = await find_stable_suite(provider, repository, Suite("pytest", ("a.py", "b.py", "c.py")))
     assert suite.files == ("a.py", "b.py")
     assert before.passing == ["a.py::t", "b.py::v"]
     assert before.status("b.py::x") == "failed"

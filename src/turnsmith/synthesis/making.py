@@ -22,11 +22,11 @@ from turnsmith.runs.folder import append_record, hold, read_json, read_records, 
 from turnsmith.runs.new_folders import refuse_taken
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug, combine, spread
+from turnsmith.synthesis.called_lines import CalledLines, find_called_lines
 from turnsmith.synthesis.issues import IssueWriter, describe_failures, keep_template
 from turnsmith.synthesis.mutators import PROCEDURAL
-from turnsmith.synthesis.packages import MAX_TRIES_PER_TASK, PreparedPackage, drop_dependent, find_bugs, prepare
-from turnsmith.synthesis.reach import Reach, find_reach
-from turnsmith.synthesis.repositories import Candidate, name_bug, sweep_layers, write_candidate
+from turnsmith.synthesis.packages import MAX_TRIES_PER_TASK, PreparedPackage, drop_dependent_tests, find_bugs, prepare
+from turnsmith.synthesis.repositories import Candidate, name_bug, remove_rejected_layers, write_candidate
 from turnsmith.synthesis.validation import KEPT, Validation, compare_suites, restrict, run_in_order, to_task
 from turnsmith.tasks.dataset import FILE_NAME, load_tasks, save_tasks
 from turnsmith.tracking import Progress
@@ -57,7 +57,7 @@ class MakingSpec:
     seed: int = 0
 
 
-def claim_folder(out: Path, spec: MakingSpec) -> bool:
+def open_folder(out: Path, spec: MakingSpec) -> bool:
     """Create the output folder, or accept one that was made with the same seed and number of tasks per package.
 
     Return True for a new folder. Raises UsageError if the folder holds anything else.
@@ -132,7 +132,7 @@ async def make_bugs(
     A package may give fewer tasks than requested. A new folder is removed if no bug was tried. Raises UsageError if `out` is
     in use or no task was made; raises SandboxError.
     """
-    is_new = claim_folder(out, spec)
+    is_new = open_folder(out, spec)
     with (out / TRIALS).open("ab") as held:
         hold(held)
         trials = {trial.instance_id: trial for trial in read_records(out / TRIALS, BugTrial)}
@@ -207,12 +207,12 @@ async def make_package(
 ) -> str:
     """Make the tasks of one package. Return the reason if there are none, else "". Raises SandboxError."""
     try:
-        prepared = await drop_dependent(await prepare(package, journal.folder, provider), provider)
+        prepared = await drop_dependent_tests(await prepare(package, journal.folder, provider), provider)
     except UsageError as error:
         return str(error)
     repository, meta = prepared.repository, {"kind": "package", "package": package, "seed": spec.seed}
-    reach = await find_reach(provider, (repository.layer,), prepared.suite)
-    tester = BugTester(prepared, reach, journal, provider, free, num_ahead, write_issue, meta)
+    called_lines = await find_called_lines(provider, (repository.layer,), prepared.suite)
+    tester = BugTester(prepared, called_lines, journal, provider, free, num_ahead, write_issue, meta)
     found = await asyncio.to_thread(find_bugs, prepared, PROCEDURAL)
     bugs = spread(found, Random(f"{repository.name} {spec.seed}"))
     singles = list(islice(bugs, spec.num_tasks * MAX_TRIES_PER_TASK))
@@ -221,7 +221,7 @@ async def make_package(
     pairs = combine(kept, Random(f"{repository.name} {spec.seed} pairs"))
     combined, _ = await tester.collect(islice(pairs, 3 * num_combined), num_combined)
     await tester.collect(singles[num_tried:], spec.num_tasks - len(kept) - len(combined))
-    sweep_layers(repository, journal.tasks)
+    remove_rejected_layers(repository, journal.tasks)
     return "" if kept else f"the tests of {repository.name} detect no bug: take another package"
 
 
@@ -230,7 +230,7 @@ class BugTester:
     """Tester of one package's bugs. Each trial runs the package's tests with one bug."""
 
     prepared: PreparedPackage
-    reach: Reach
+    called_lines: CalledLines
     journal: Journal
     provider: SandboxProvider
     free: asyncio.Semaphore
@@ -261,7 +261,7 @@ class BugTester:
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
         if instance_id in trials:
             return trials[instance_id], None
-        if not (files := self.reach.find_files(bug)):
+        if not (files := self.called_lines.find_files(bug)):
             return trial, None
         async with self.free:
             candidate = write_candidate(repository, bug, is_one_of_many=True)

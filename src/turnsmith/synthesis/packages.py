@@ -91,7 +91,7 @@ async def prepare(package: str, folder: Path, provider: SandboxProvider) -> Prep
     source = await asyncio.to_thread(fetch_source, package)
     modules, suite = find_modules(source), find_suite(source)
     repository = await asyncio.to_thread(write_repository, source.title, source.tree, folder)
-    return PreparedPackage(repository, modules, *await find_steady_suite(provider, repository, suite))
+    return PreparedPackage(repository, modules, *await find_stable_suite(provider, repository, suite))
 
 
 def find_suite(source: PackageSource) -> Suite:
@@ -124,7 +124,7 @@ def find_modules(source: PackageSource) -> list[str]:
     return sorted(path for unit in named or units for path in units[unit])
 
 
-async def find_steady_suite(
+async def find_stable_suite(
     provider: SandboxProvider, repository: Repository, suite: Suite
 ) -> tuple[Suite, SuiteReport]:
     """Run a package's tests three times without a bug; keep the fast tests with the same result each time.
@@ -135,7 +135,7 @@ async def find_steady_suite(
     timed = replace(suite, command=f"{suite.command} --durations=0")
     first = await run_suite(provider, [repository.layer], timed)
     if not first.passing and not first.timed_out:
-        await _name_missing(provider, repository, suite)
+        await _refuse_missing_packages(provider, repository, suite)
     _check_usable(first, repository, suite)
     deselected = "".join(f" --deselect {quote(test)}" for test in find_slow_tests(first.log))
     files, known = find_test_files(first.passing), frozenset(first.passing)
@@ -143,8 +143,8 @@ async def find_steady_suite(
     second, third = await asyncio.gather(
         *(run_suite(provider, [repository.layer], suite, is_cold=is_cold) for is_cold in (False, True))
     )
-    steady = {test for test in first.passing if first.status(test) == second.status(test) == third.status(test)}
-    results = {test: result for test, result in second.results.items() if test in steady or test not in second.passing}
+    stable = {test for test in first.passing if first.status(test) == second.status(test) == third.status(test)}
+    results = {test: result for test, result in second.results.items() if test in stable or test not in second.passing}
     before = replace(second, results=results)
     _check_usable(before, repository, suite)
     return replace(suite, timeout_s=3 * (second.duration_s + 1)), before
@@ -155,7 +155,7 @@ def find_slow_tests(log: str) -> list[str]:
     return [test for duration, test in DURATION.findall(log) if float(duration) > SLOW_TEST_S]
 
 
-async def _name_missing(provider: SandboxProvider, repository: Repository, suite: Suite) -> None:
+async def _refuse_missing_packages(provider: SandboxProvider, repository: Repository, suite: Suite) -> None:
     """Raise UsageError if the tests fail to import packages; the message names these packages."""
     shown = replace(suite, command=f"{suite.command} --tb=short")
     log = (await run_suite(provider, [repository.layer], shown, is_cold=True)).log
@@ -175,7 +175,7 @@ def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> 
         raise UsageError(f"no test of {repository.name} passes in the sandbox; the log ends: {report.last_line!r}")
 
 
-async def drop_dependent(prepared: PreparedPackage, provider: SandboxProvider) -> PreparedPackage:
+async def drop_dependent_tests(prepared: PreparedPackage, provider: SandboxProvider) -> PreparedPackage:
     """Drop the tests whose result differs if their file runs alone, since later runs execute only some files.
 
     Raises UsageError if no test remains, SandboxError.

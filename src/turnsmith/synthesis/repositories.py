@@ -117,7 +117,7 @@ def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = 
     return Candidate(repository, bug, instance_id, tuple(layers), base_commit)
 
 
-def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
+def remove_rejected_layers(repository: Repository, kept: Collection[str]) -> None:
     """Remove the layers of bugs that did not become tasks; `kept` are the ids of the tasks."""
     for layer in repository.layer.parent.glob(f"{repository.name}.*"):
         if layer.name not in kept and not layer.name.startswith(f"{repository.name}.objects."):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from turnsmith.grading.testing import CLEAN_STATUSES, Suite, SuiteReport, holds, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.synthesis.repositories import Candidate, make_patch, sweep_layers
+from turnsmith.synthesis.repositories import Candidate, make_patch, remove_rejected_layers
 from turnsmith.types import Task
 
 KEPT = "kept"
@@ -68,7 +68,7 @@ async def validate(
             if len(kept) >= num_wanted:
                 break
     if kept:
-        sweep_layers(kept[0][0].repository, {candidate.instance_id for candidate, _ in kept})
+        remove_rejected_layers(kept[0][0].repository, {candidate.instance_id for candidate, _ in kept})
     return kept, reasons
 
 

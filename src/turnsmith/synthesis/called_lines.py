@@ -14,8 +14,8 @@ from turnsmith.grading.testing import TEST_ENV, Suite
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.synthesis.bugs import Bug
 
-PLUGIN = Path(__file__).with_name("reaching.py").read_text(encoding="utf-8")
-ANSWER = ".turnsmith-reached"
+PLUGIN = Path(__file__).with_name("call_recorder.py").read_text(encoding="utf-8")
+ANSWER = ".turnsmith-called-lines"
 SLOWDOWN = 5.0
 """Factor by which the time limit grows for tests that run with the plugin that records called lines."""
 Lines = Mapping[str, frozenset[int]]
@@ -23,7 +23,7 @@ Lines = Mapping[str, frozenset[int]]
 
 
 @dataclass(frozen=True)
-class Reach:
+class CalledLines:
     """Source lines that each test file may run: all lines of the functions that it calls."""
 
     called: Mapping[str, Lines | None]
@@ -52,15 +52,15 @@ def find_code_lines(source: str) -> set[int]:
     return lines
 
 
-async def find_reach(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite) -> Reach:
+async def find_called_lines(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite) -> CalledLines:
     """Run each test file alone and record the source lines of the functions that it calls. Raises SandboxError."""
-    return Reach({file: await find_called(provider, layers, suite, file) for file in suite.files})
+    return CalledLines({file: await find_called(provider, layers, suite, file) for file in suite.files})
 
 
 async def find_called(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite, file: str) -> Lines | None:
     """Return the lines of all functions that a test file calls; None if it starts processes or is killed. Raises SandboxError."""
-    write = f'printf %s {quote(PLUGIN)} > "$HOME/turnsmith_reaching.py"'
-    path = f'export PYTEST_PLUGINS=turnsmith_reaching PYTHONPATH="$PYTHONPATH:$HOME" TURNSMITH_REACHED={ANSWER}'
+    write = f'printf %s {quote(PLUGIN)} > "$HOME/turnsmith_recorder.py"'
+    path = f'export PYTEST_PLUGINS=turnsmith_recorder PYTHONPATH="$PYTHONPATH:$HOME" TURNSMITH_CALLS={ANSWER}'
     async with started(provider, SandboxSpec(layers, suite.workdir, image=suite.image)) as sandbox:
         script = f"{write}; {path}; {suite.command} {quote(file)}"
         await sandbox.exec(script, timeout_s=SLOWDOWN * suite.timeout_s, env=TEST_ENV)

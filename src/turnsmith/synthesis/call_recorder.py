@@ -11,7 +11,7 @@ import threading
 from types import CodeType, FrameType
 from typing import Any
 
-TREE, ANSWER = f"{os.getcwd()}{os.sep}", os.path.abspath(os.environ["TURNSMITH_REACHED"])  # noqa: PTH100, PTH109
+TREE, ANSWER = f"{os.getcwd()}{os.sep}", os.path.abspath(os.environ["TURNSMITH_CALLS"])  # noqa: PTH100, PTH109
 STARTS = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
 """Audit events of Python that report the start of a process."""
 called: dict[int, CodeType] = {}
