@@ -135,7 +135,7 @@ def _choose(names: Iterable[str]) -> list[str]:
 
 
 def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[str]) -> list[str]:
-    """Choose the extras or groups for tests. Add the smallest others that install modules which tests import and these lack."""
+    """Choose the extras or groups for tests, and the smallest others that install modules which tests import and those lack."""
     chosen = _choose(declared)
     brought = {module for name in chosen for module in _name_modules(name, declared[name])}
     for name in sorted(declared, key=lambda name: len(declared[name])):

@@ -158,7 +158,7 @@ def make_filter(machine: str) -> list[bytes]:
 
 
 def _check_arguments(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
-    """List system calls that are allowed by their arguments, with BPF steps that end in the instruction `forbidden` otherwise."""
+    """List the system calls that are allowed only with some arguments, with BPF steps; the step `forbidden` denies a call."""
     first, second, third = _load(_FIRST_ARGUMENT), _load(_SECOND_ARGUMENT), _load(_THIRD_ARGUMENT)
     spare_process_one = [*_where(_EQUAL, _PROCESS_ONE, forbidden), _ALLOW]
     hide_cookies = _where(_EQUAL, _SO_COOKIE, _fail(errno.ENOPROTOOPT))

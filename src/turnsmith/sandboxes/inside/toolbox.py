@@ -32,7 +32,7 @@ Only LC_CTYPE is UTF-8, because with a full C.UTF-8 locale each shell reads a do
 def interpreter_arguments(python: str, module: str) -> list[str]:
     """Build the command that runs a module of `sandboxes.inside` without site-packages.
 
-    Start it in the folder that holds the package. Arguments and variables name no path, since /proc would show it.
+    Start it in the folder that holds `turnsmith`. Arguments and variables name no path, since /proc would show it.
     """
     code = (
         "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "

@@ -32,16 +32,16 @@ from turnsmith.sandboxes.inside.toolbox import CWD_FD, INTERPRETER, REPORT_FD
 from turnsmith.sandboxes.inside.wire import Header
 
 MODULE = "pytest"
-OURS = ("ctypes", "_ctypes", "resource", "termios", "socket", "_socket", "array")
+FORGOTTEN = ("ctypes", "_ctypes", "resource", "termios", "socket", "_socket", "array")
 """Modules that `preload` forgets: the supervisor uses them, but pytest does not import them on every Python version."""
 _preloaded: set[str] = set()
 """Names of the modules that were imported with pytest before any fork."""
 
 
 def preload(runtime: str) -> None:
-    """Import pytest, its default plugins, and the installed plugins, all from the test runtime's folder."""
+    """Import pytest, its default plugins, and all plugins that are installed in the folder `runtime`."""
     sys.path.insert(0, runtime)
-    for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in FORGOTTEN]:
         del sys.modules[name]  # references held here stay valid; pytest imports fresh copies
     try:
         importlib.import_module(MODULE)

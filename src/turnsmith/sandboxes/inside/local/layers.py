@@ -47,7 +47,7 @@ class Layers:
         return _clone(self.copy(source))  # the file system has no id-mapped mounts, such as a container's root
 
     def copy(self, source: str) -> str:
-        """Return the copy of a host folder in memory. Drop the least recently used copies while all exceed `max_bytes`.
+        """Return the copy of a host folder in memory. Drop the least recently used copies while their total exceeds `max_bytes`.
 
         Raises OSError.
         """

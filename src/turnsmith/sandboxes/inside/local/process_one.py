@@ -65,7 +65,7 @@ def fork_sandbox(connection: socket.socket, mounts: Mounts, limits: Limits, iden
 
 
 def _be_process_one(mapped: socket.socket, connection: socket.socket, mounts: Mounts, limits: Limits) -> NoReturn:
-    """Wait on `mapped` for the user's id, build the sandbox, run its supervisor, exit. Raises Forked in a child for pytest."""
+    """Wait until `mapped` reports the user mapping, build the sandbox, run the supervisor. Raises Forked in a pytest child."""
     try:
         if mapped.recv(1):  # else the spawner failed to map the user, and has reported it
             with reporting_errors(connection):
@@ -81,7 +81,7 @@ def _be_process_one(mapped: socket.socket, connection: socket.socket, mounts: Mo
 
 
 def _enter(empty: list[str] | None) -> None:
-    """Move this process into the sandbox's user, root directory, network and host name; show the folders `empty` empty."""
+    """Move this process into the sandbox's user, root directory, network and host name. The folders in `empty` appear empty."""
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)

@@ -54,7 +54,7 @@ def _start(
     identity: Identity,
     empty: list[str] | None,
 ) -> None:
-    """Fork a sandbox that answers on `connection`, or send the error there. It shows the folders `empty` below /usr empty."""
+    """Fork a sandbox that answers on `connection`, or send the error there. Its folders in `empty`, below /usr, appear empty."""
     opened: list[int] = []
     try:
         if request.is_for_tests:
