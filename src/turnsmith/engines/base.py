@@ -84,7 +84,7 @@ class Engine(Protocol):
     policy_version: int
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample a turn until a stop token or the limit. Raises EngineError, and ValueError if the request is not allowed.
+        """Sample a turn up to a stop token or `max_new_tokens`. Raises EngineError, or ValueError for an invalid request.
 
         The log-probs are always those of the unfiltered policy. Engines build answers with `complete`; answers without a
         digest are not used for training.

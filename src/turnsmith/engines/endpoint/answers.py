@@ -35,23 +35,23 @@ class Lenient(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class Cached(Lenient):
+class PromptDetails(Lenient):
     cached_tokens: int | None = Field(None, ge=0)
 
 
-class Figures(Lenient):
+class TokenCounts(Lenient):
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
-    prompt_tokens_details: Cached | None = None
+    prompt_tokens_details: PromptDetails | None = None
 
 
-class Said(Lenient):
+class ReplyMessage(Lenient):
     content: str | None = None
     refusal: str | None = None
 
 
 class Choice(Lenient):
-    message: Said
+    message: ReplyMessage
     finish_reason: str | None = None
 
 
@@ -62,15 +62,15 @@ class Choices(Lenient):
 def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
     """Read the token counts of a server's answer, or estimate them if they are missing or invalid."""
     try:
-        figures = Figures.model_validate(answer.get("usage"))
+        counts = TokenCounts.model_validate(answer.get("usage"))
     except ValidationError:
         choice = find_choice(answer)
         return estimate_usage(request, (choice and choice.message.content) or "")
-    cached = (figures.prompt_tokens_details and figures.prompt_tokens_details.cached_tokens) or 0
+    cached = (counts.prompt_tokens_details and counts.prompt_tokens_details.cached_tokens) or 0
     return Usage(
-        input_tokens=figures.prompt_tokens,
-        cached_tokens=min(cached, figures.prompt_tokens),
-        output_tokens=figures.completion_tokens,
+        input_tokens=counts.prompt_tokens,
+        cached_tokens=min(cached, counts.prompt_tokens),
+        output_tokens=counts.completion_tokens,
     )
 
 
@@ -140,7 +140,7 @@ class Refusal(Exception):
         return self.status in (400, 413, 422) and bool(_CONTEXT.search(str(self)))
 
 
-def judge(error: APIStatusError) -> PassingFault | Refusal:
+def classify_error(error: APIStatusError) -> PassingFault | Refusal:
     """Classify an HTTP error of the server as transient or permanent, by its status."""
     status = error.status_code
     message, code = describe_error(error.body), getattr(error, "code", None)

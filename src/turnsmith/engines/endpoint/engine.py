@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from turnsmith.config import EndpointConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
 from turnsmith.engines.endpoint.account import Account
-from turnsmith.engines.endpoint.answers import HOPELESS, PassingFault, Refusal, judge, read_reply, read_usage
+from turnsmith.engines.endpoint.answers import HOPELESS, PassingFault, Refusal, classify_error, read_reply, read_usage
 from turnsmith.errors import EngineError, OutOfBudget, UsageError
 from turnsmith.io.files import parse_json
 from turnsmith.io.http import find_wait
@@ -52,7 +52,7 @@ class EndpointEngine:
             timeout=TIMEOUT_S,
             http_client=DefaultAsyncHttpxClient(limits=CONNECTIONS),
         )
-        self._pace = Pace(config.requests_per_minute)
+        self._rate_limiter = RateLimiter(config.requests_per_minute)
         self._num_under_way = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -92,14 +92,14 @@ class EndpointEngine:
         """
         asked_s = find_wait(state, -1.0)
         if asked_s >= 0:
-            self._pace.hold(min(asked_s, MAX_WAIT_S))
+            self._rate_limiter.delay(min(asked_s, MAX_WAIT_S))
             return 0.0
         wait_s = FIRST_WAIT_S * 2 ** (state.attempt_number - 1)
         return min(wait_s * random.uniform(0.5, 1.5), MAX_WAIT_S)
 
     async def _ask(self, request: ChatRequest) -> Reply:
         """Send one request and record its tokens and cost. Raises PassingFault, Refusal, OutOfBudget."""
-        await self._pace.wait()
+        await self._rate_limiter.wait()
         await self._check_budget()
         with self._under_way():
             answer = await self._send(request)
@@ -142,7 +142,7 @@ class EndpointEngine:
             return self.hide_all(to_object(raw.content.decode()))
         except APIStatusError as error:
             self.account.record_refusal(stage)
-            raise judge(error) from None
+            raise classify_error(error) from None
         except (APIConnectionError, TimeoutError, ValueError) as error:
             self.account.record_loss(stage)
             raise PassingFault(describe(error)) from None
@@ -206,7 +206,7 @@ def describe(error: Exception) -> str:
             return f"the answer cannot be read ({error})"
 
 
-class Pace:
+class RateLimiter:
     """Rate limiter, shared by all requests to one server."""
 
     def __init__(self, per_minute: float | None = None) -> None:
@@ -219,6 +219,6 @@ class Pace:
         self._next_s = moment + self._interval_s
         await asyncio.sleep(moment - time.monotonic())
 
-    def hold(self, wait_s: float) -> None:
+    def delay(self, wait_s: float) -> None:
         """Delay all later requests by at least `wait_s` seconds."""
         self._next_s = max(self._next_s, time.monotonic() + wait_s)

@@ -60,24 +60,24 @@ async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]
         await engine.chat_with_retries(ChatRequest(f"{STAGE}/0", messages, max_new_tokens, seed=0))
     except Refusal as refusal:
         refuse_key(engine, refusal.status, str(refusal))
-        said = engine.hide(str(refusal))
+        message = engine.hide(str(refusal))
         if refusal.status == 404:
             others = f"it has {', '.join(names[:_SHOWN])}" if names else "or end the address in /v1"
             raise UsageError(
-                f"{config.address} knows no model {config.model} ({said}): give another engine.openai.model; {others}"
+                f"{config.address} knows no model {config.model} ({message}): give another engine.openai.model; {others}"
             ) from None
         raise UsageError(
-            f"{config.address} refuses a short test request ({said}): omit a parameter by engine.openai.leave_out, add one by "
+            f"{config.address} refuses a short test request ({message}): omit a parameter by engine.openai.leave_out, add one by "
             "extra_body, or rename the parameter for the maximum tokens of a turn by max_tokens_key"
         ) from None
 
 
-def refuse_key(engine: EndpointEngine, status: int, said: str) -> None:
+def refuse_key(engine: EndpointEngine, status: int, message: str) -> None:
     """Raise UsageError if the HTTP status says that the server rejects the API key."""
     if status in (401, 403):
         name = engine.config.key_variable
         key = f"the key in the environment variable {name}" if name else "a request without a key"
         raise UsageError(
-            f"{engine.config.address} does not take {key} (HTTP {status}{engine.hide(f': {said}') if said else ''}): "
+            f"{engine.config.address} does not take {key} (HTTP {status}{engine.hide(f': {message}') if message else ''}): "
             "set engine.openai.key_variable to the environment variable that holds a valid key"
         )

@@ -31,7 +31,7 @@ class Measured:
 async def find_command(
     case: Case, gold: str, commands: Sequence[tuple[str, str]] = COMMANDS
 ) -> tuple[Case, SuiteReport]:
-    """Run the tests with the gold patch by each command in order, until some pass or time out.
+    """Run the tests with the gold patch by one command after another, until a test passes or the run times out.
 
     Return the case with the last tried command, and the report of its run. Raises PatchRefused, SandboxError, GradingError.
     """

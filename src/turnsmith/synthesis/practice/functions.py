@@ -104,7 +104,7 @@ NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
 """Maximum lines of a function body made by `blended`, without `return`, so that an agent's file window (ten lines) shows all."""
 HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""Sequences of rule types that `blended` must not use: two are held out, and of three `bound` rules two are often equal."""
+"""Sequences of rule types that `blended` must not use: held-out ones, and three `bound` rules, of which two are often equal."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)
