@@ -75,7 +75,7 @@ def _list_tries(tests: ExpectedTests, function: str, drawn: Mapping[str, Mutant]
 
 
 async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: RunResults) -> list[Mutant]:
-    """Keep the mutants that the gold patch fails, with the cases that still pass; `plain` has its results without mutants."""
+    """Keep the mutants that the gold patch fails, with the cases that still pass; `plain` is its run without mutants."""
     first = await tests.run_cases(gold, mutants)
     second = await tests.run_cases(gold, mutants) if first else None
     if first is None or second is None:
@@ -93,7 +93,7 @@ def _select(tests: ExpectedTests, results: RunResults, mutant: Mutant) -> RunRes
 
 
 def is_killed(plain: RunResults, first: RunResults, second: RunResults) -> bool:
-    """Return True if the same cases fail in two runs of a mutant, each by an unmet expectation; `plain` ran without it."""
+    """Return True if a mutant fails in the same cases in two runs, each by an unmet expectation; `plain` is a run without it."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
 

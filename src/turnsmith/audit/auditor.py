@@ -92,7 +92,7 @@ class AuditInProgress:
     recorded: Collection[Mutant] = ()
     """Mutants that qualification recorded; they are preferred to randomly drawn mutants."""
     evidence: list[str] = field(default_factory=list)
-    """Results that only tampering explains."""
+    """Descriptions of test results that only tampering explains."""
     doubts: list[str] = field(default_factory=list)
     """Reasons why the audit is inconclusive."""
     num_mutants: int = 0

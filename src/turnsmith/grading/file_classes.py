@@ -78,7 +78,7 @@ def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
 def find_unmentioned(
     words: Mapping[str, list[str]], files: Mapping[str, Path], test_files: frozenset[str]
 ) -> frozenset[str]:
-    """Select the paths that source code mentions in no other file. `words` maps each path to the words that mention it."""
+    """Select the paths that no source file but the file itself mentions. `words` maps each path to the words that mention it."""
     if not (wanted := {word for each in words.values() for word in each}):
         return frozenset()
     mentions = {

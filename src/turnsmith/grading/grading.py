@@ -1,6 +1,6 @@
 """Grader: applies a patch, without files that decide how tests run, in a new sandbox, and runs the tests once.
 
-It never uses the agent's sandbox. If the infrastructure fails, the outcome is GRADER_FAILED, which says nothing of the patch.
+It never uses the agent's sandbox. If the infrastructure fails, the outcome is GRADER_FAILED, whatever the patch.
 """
 
 import asyncio

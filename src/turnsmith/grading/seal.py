@@ -52,7 +52,7 @@ class SealedReport:
 def seal(command: str) -> str:
     """Add the grader's plugin, which reads the secrets from standard input, to a test command.
 
-    The command must start pytest once, with its environment variables. The plugin's name is random, so no file can replace it.
+    The command must start pytest once and pass on the environment. The plugin's name is random, so no file can replace it.
     """
     name = f"sealing_{secrets.token_hex(8)}"
     write = f'printf %s {quote(PLUGIN)} > "$HOME/{name}.py"'

@@ -20,7 +20,7 @@ from turnsmith.sandboxes.setup import set_up
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
-"""A copy contains at least this share of the original's distinct lines. Originals with fewer lines are not compared."""
+"""Minimum share of an original's distinct lines in a copy. Originals with fewer lines than the minimum are not compared."""
 MAX_QUOTE_CHARACTERS = 60
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
 """Patterns of folders in which a top-level module `x.py` is looked for. A module of a package, `a/x.py`, may be anywhere."""

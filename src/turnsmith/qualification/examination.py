@@ -185,7 +185,7 @@ async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
 
 
 async def inspect_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
-    """Find a task's test data, and if audits can reach a verdict. Raises SetupFailed, SandboxError, GradingError."""
+    """Find a task's test data, and check if audits can reach a verdict. Raises SetupFailed, SandboxError, GradingError."""
     data = await retry(find_test_data, case)
     try:
         return {"audit": await find_ability(case, shared_runs, gold_s), "test_data": data}

@@ -39,11 +39,11 @@ def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
 def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
     """Yield the errors in a log as pairs: a function that tells which tests an error concerns, and its message."""
     for path, text in COLLECTING.findall(log):
-        yield _lies_in(path), _last(COMPLAINT, text)
+        yield _match_path(path), _last(COMPLAINT, text)
     for text in LOADING.findall(log):
         yield (lambda test: True), _last(COMPLAINT, text)  # all tests need their conftest.py
     for heading, docstring, text in BLOCK.findall(log):
-        yield _is_named(heading, docstring), _last(RAISED, text)
+        yield _match_heading(heading, docstring), _last(RAISED, text)
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
@@ -51,12 +51,12 @@ def _last(pattern: re.Pattern[str], text: str) -> str:
     return next(reversed(pattern.findall(text)), "")
 
 
-def _lies_in(path: str) -> Concerns:
+def _match_path(path: str) -> Concerns:
     """Make a function that returns True for ids of pytest tests in the given file or folder."""
     return lambda test: PurePosixPath(test.split("::")[0]).is_relative_to(path)
 
 
-def _is_named(heading: str, docstring: str) -> Concerns:
+def _match_heading(heading: str, docstring: str) -> Concerns:
     """Make a function that returns True for the tests that a heading of unittest names: one test, a class or a module.
 
     unittest may omit the package of a module that it cannot import: `test_a (unittest.loader._FailedTest)`.

@@ -1,7 +1,7 @@
 """Fragments of a patch: consecutive lines that only the patched tree should contain, without indentation and empty lines.
 
 Each hunk gives one fragment: its context and added lines. So a fix that only removes lines has a fragment, too. Longer
-additions give one fragment for every four consecutive lines, to find moved text. Single lines are too common.
+additions give one fragment for every four consecutive lines, to find moved text. Single lines are too common to be fragments.
 """
 
 import re
@@ -23,7 +23,7 @@ WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Fragment:
-    """Lines that a patch adds to one file, as a text to search for."""
+    """Consecutive lines of a file after a patch, as a text to search for."""
 
     kind: LeakKind
     """Patch from which the fragment comes: gold patch or test patch."""
