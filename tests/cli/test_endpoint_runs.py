@@ -96,9 +96,10 @@ def look_around_and_solve(tasks, outcomes):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
+def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key, monkeypatch):
     """Results are complete and correct, costs equal the server's, the budget stops the run, and no file contains the key."""
     spec, tasks = PracticeSpec("heldout", 50, 0.0, seed=8), tmp_path / "tasks"
+    monkeypatch.setattr("turnsmith.engines.endpoint.engine.RETRIES", 20)
 
     async def make():
         provider = make_provider(SandboxConfig())
@@ -113,7 +114,7 @@ def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
     outcomes = plan_outcomes(load_tasks(tasks), rng)
     script = look_around_and_solve(load_tasks(tasks), outcomes)
     with serving(script, key=KEY, faults=lambda number: planned[number]) as server:
-        budget = {"engine__openai__budget": 0.15, "engine__openai__retries": 20}
+        budget = {"engine__openai__budget": 0.15}
         file = configure(tmp_path, server, tasks, rollouts__concurrency=8, **PRICES, **budget)
         stopped = turnsmith("eval", file, "--out", folder.path)
         assert stopped.exit_code == 1, stopped.output
@@ -200,9 +201,12 @@ def test_conversations_about_evaluated_tasks_are_refused(
     assert refused.exit_code == 2 and re.search(r"\b2 tasks", refused.stderr), refused.output
 
 
-def test_a_failing_server_loses_rollouts_and_no_message_shows_the_key(turnsmith, serve, heldout_folder, tmp_path, key):
+def test_a_failing_server_loses_rollouts_and_no_message_shows_the_key(
+    turnsmith, serve, heldout_folder, tmp_path, key, monkeypatch
+):
+    monkeypatch.setattr("turnsmith.engines.endpoint.engine.RETRIES", 0)
     with serve(faults=lambda number: "500" if number else "") as server:
-        file = configure(tmp_path, server, heldout_folder, engine__openai__retries=0, rollouts__retries=0)
+        file = configure(tmp_path, server, heldout_folder)
         result = turnsmith("eval", file, "--out", tmp_path / "run")
     assert result.exit_code == 1
     assert "2 of 2 rollouts" in result.stderr and "HTTP 500" in result.stderr
