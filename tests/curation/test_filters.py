@@ -154,7 +154,7 @@ def test_a_bundle_is_its_filters_and_the_last_limit_counts():
     [
         ([], ["no filter is given", "paper", "llm-score"]),
         (["max-file"], ["no filter 'max-file'", "max-files"]),
-        (["paper=3"], ["bundle of missing-names, complexity"]),
+        (["paper=3"], ["stands for missing-names, complexity"]),
         (["qualified=1"], ["has no limit to set"]),
         *((["max-files=" + value], ["give a number of 0 or more, as in max-files=7"]) for value in ("", "x", "-1", "nan", "inf")),
     ],

@@ -57,7 +57,6 @@ class Filter:
         return self.judge(row, self.limit or 0)
 
     def describe(self) -> str:
-        """Describe the rows that the filter drops, with its limit."""
         return self.drops.format(limit=f"{self.limit or 0:g}")
 
     def __str__(self) -> str:
@@ -276,7 +275,9 @@ def parse_filter(text: str) -> Filter:
     """Parse one filter, such as `max-files=3`. Raises UsageError."""
     name, has_value, value = text.partition("=")
     if name in BUNDLES:
-        raise UsageError(f"filter {text!r}: {name} is a bundle of {', '.join(BUNDLES[name])}: set their limits")
+        raise UsageError(
+            f"filter {text!r}: {name} stands for {', '.join(BUNDLES[name])}: set the limits of these filters"
+        )
     if name not in FILTERS:
         raise UsageError(f"no filter {name!r}: choose from {', '.join([*BUNDLES, *FILTERS])}")
     found = FILTERS[name]

@@ -22,7 +22,7 @@ class RunFacts:
     missing_names: tuple[str, ...] = ()
     """Names that only the gold patch defines, if every FAIL_TO_PASS test fails because one of them is missing."""
     num_repeats: int = 0
-    """Number of times that qualification ran the tests without the gold patch, and again with it."""
+    """Number of times that qualification ran the tests with the gold patch, and as often without it."""
     flaky_tests: tuple[str, ...] = ()
     """Tests whose status differed between the repeated runs."""
     verdict: str = ""
@@ -99,7 +99,7 @@ def parse_row(line: Line) -> TaskRow:
 
 
 def count_rows(file: Path, limit: int | None = None) -> int:
-    """Count the rows of a file, for progress, up to `limit`."""
+    """Count the rows of a file, at most `limit`, for the progress display."""
     return sum(1 for _ in islice(read_json_lines(file), limit))
 
 

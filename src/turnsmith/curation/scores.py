@@ -32,14 +32,14 @@ def _is_score(value: Any) -> bool:
 
 
 def read_judgements(row: TaskRow) -> list[dict[str, Any]]:
-    """Return the judgements that SWE-rebench V2 stores with a row."""
+    """Return a language model's judgements of a task, which SWE-rebench V2 stores in the row."""
     found = row.meta.get("llm_metadata")
     judgements = found if isinstance(found, list) else [found]
     return [judgement for judgement in judgements if isinstance(judgement, dict)]
 
 
 def read_codes(row: TaskRow) -> set[str]:
-    """Return SWE-rebench V2's codes: `A` for a clean task, `B1` to `B11` for defects; empty if not judged."""
+    """Return SWE-rebench V2's codes of a row: `A` for a clean task, `B1` to `B11` for defects; empty if not judged."""
     return _read_codes(read_judgements(row))
 
 

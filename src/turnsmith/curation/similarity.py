@@ -25,6 +25,7 @@ OTHER_LANGUAGES = (
 FIXED = frozenset([*keyword.kwlist, *dir(builtins), "self", "cls", *OTHER_LANGUAGES.split()])
 """Keywords and built-in names. They are compared as they are; other identifiers are replaced by numbers."""
 RUN_TOKENS = 5
+"""Number of tokens in a shingle of a patch."""
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 STOP_WORDS = frozenset(
     "a about all also am an and any are as at be because been before bug but by can code could did do does done each error "
@@ -38,7 +39,7 @@ STOP_WORDS = frozenset(
 ENDINGS = re.compile(r"(?:ing|ed|es|s)$")
 MIN_STEM = 4
 MIN_SHINGLES = {"patch": 12, "issue": 8}
-"""Minimum number of shingles; shorter patches or issues are not compared."""
+"""Minimum numbers of shingles; patches or issues with fewer are not compared."""
 NUM_HASHES = 126
 
 

@@ -15,6 +15,7 @@ from turnsmith.errors import UsageError
 
 PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SLACK = 1e-9
+"""Maximum deviation of the sum of all shares from 1."""
 
 
 @dataclass(frozen=True)

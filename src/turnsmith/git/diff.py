@@ -78,7 +78,7 @@ def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> li
 
 
 def subtract(changes: Sequence[Change], earlier: Sequence[Change]) -> list[Change]:
-    """List the changes from one state of a tree to another; `earlier` and `changes` lead to them from the same first state."""
+    """List the changes from state A to state B of a tree. `earlier` leads from an original state to A, `changes` leads to B."""
     now, before = ({change.path: change for change in each} for each in (changes, earlier))
     found = []
     for path in sorted(now.keys() | before.keys()):

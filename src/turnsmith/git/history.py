@@ -14,11 +14,14 @@ RECORD, FIELD = "\x01", "\x02"
 FORMAT = f"{RECORD}%H{FIELD}%P{FIELD}%cI{FIELD}%B{FIELD}"
 """Output format of `git log`: commit, parents, date, message; git adds the changed files."""
 RAW = re.compile(r":(\d{6}) (\d{6}) \S+ \S+ ([A-Z])\t(.*)")
+"""Pattern of a line of `git log --raw`: old mode, new mode, status, path."""
 COUNT = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)")
+"""Pattern of a line of `git log --numstat`: added lines, removed lines, path."""
 MODES = {0o100644: REGULAR, 0o100755: EXECUTABLE, 0o120000: SYMLINK}
 TIMEOUT_S = 600.0
 MAX_TREE_BYTES = 500_000_000
 ADDRESS = re.compile(r"[:/]([^:/]+)/([^/]+?)(?:\.git)?/?$")
+"""Pattern of owner and name at the end of a remote's URL."""
 
 
 @dataclass(frozen=True)

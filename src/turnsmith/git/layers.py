@@ -15,6 +15,7 @@ _SKIPPED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES,
 """Errors at which a path is skipped: it is unreadable, too large, or changed since its folder was listed."""
 
 _OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
+"""Extended attributes by which overlayfs marks a directory that hides all lower entries."""
 
 
 @dataclass(frozen=True)

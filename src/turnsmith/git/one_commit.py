@@ -79,7 +79,7 @@ def write_history(git: Path, tree: Tree) -> str:
 
 
 def write_folder(git: Path, history: GitFolder, left_out: Collection[str] = ()) -> str:
-    """Write a `.git` folder to `git`; skip those of its files whose paths in it are in `left_out`. Return the commit id."""
+    """Write a `.git` folder to `git`, without the files whose paths below `git` are in `left_out`; return the commit id."""
     for folder in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (git / folder).mkdir(parents=True)
     for path, data in history.objects.items():

@@ -201,7 +201,7 @@ def _reverse_line(line: str) -> str:
 
 
 def _reverse_name(name: str, beginning: str) -> str:
-    """Give the file name of a `--- ` line the prefix `a/` and that of a `+++ ` line `b/`; `beginning` is the new beginning."""
+    """Return the file name for a header line that will begin with `beginning`: prefix `a/` after `--- `, `b/` after `+++ `."""
     if beginning not in ("--- ", "+++ ") or name.startswith(NOTHING):
         return name
     return ("a/" if beginning == "--- " else "b/") + name.partition("/")[2]

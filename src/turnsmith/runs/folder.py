@@ -70,7 +70,7 @@ class IterationFolder:
     metrics = File("metrics.json")
     """File of metrics. It is the last file of an iteration to be written, so its presence marks the iteration as finished."""
     evidence = File("evidence.json")
-    """JSON file: sampler setting → log-likelihood ratio (nats, summed over iterations) to the configured setting."""
+    """JSON file: alternative sampler setting → log-likelihood ratio to the configured setting, in nats, over all iterations."""
     checkpoint = File("checkpoint")
 
 
@@ -293,7 +293,7 @@ def cut_torn_line(journal: BinaryIO) -> None:
 
 
 def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
-    """Yield the records of a journal, or only those whose line contains a text. Raises UsageError if a line is damaged."""
+    """Yield the records of a journal whose lines contain the text `containing`. Raises UsageError if a line is damaged."""
     for place, line in read_lines(path, containing):
         try:
             record = kind.model_validate_json(line)

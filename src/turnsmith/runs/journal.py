@@ -56,7 +56,7 @@ def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
 
 
 def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajectory]:
-    """Yield the trajectories of a journal, or only those whose line contains a text. Raises UsageError if one is damaged."""
+    """Yield the trajectories of a journal whose lines contain the text `containing`. Raises UsageError if one is damaged."""
     return (entry.trajectory for entry in read_entries(journal, containing=containing))
 
 

@@ -13,7 +13,7 @@ class SetAside(NamedTuple):
     reason: str
     """Short reason, shared by many tasks, for counts."""
     detail: str
-    """Reason and remedy, without the subject: `asks for the log parser …: there is …`."""
+    """Reason and remedy as a predicate to the task's id: `asks for the log parser 'x': there is pytest, lines`."""
 
 
 def find_ungradable(task: Task, parsers: Collection[str]) -> SetAside | None:

@@ -3,6 +3,7 @@
 import re
 
 REFERENCE = re.compile(r"(?:\b(?:fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?<![\w/.-])#\d+", re.I)
+"""Pattern of references to issues, e.g. `Fixes #12`, which are removed before words are counted."""
 BULLET = re.compile(r"^\s*[*+-]\s+(.*)$")
 VERSION = r"v?\d+(?:\.\d+)+(?:\.?(?:a|b|rc|dev|post)\d*)?"
 RELEASE = re.compile(rf"(?:(?:version|release|changelog|bump|prepare)\b(?: [a-z]+){{0,3}}:? )?{VERSION}\W*", re.I)

@@ -95,7 +95,7 @@ def render_settings(task: Task, record: Qualification | None) -> str:
 
 
 def render_dockerfile(task: Task) -> str:
-    """Render the Dockerfile: the task's image with its setup, or a Python image with git, pytest and the tree."""
+    """Render the Dockerfile: the task's image and set-up, or a Python image with git, pytest and the working tree."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     install = "apt-get update && apt-get install --yes --no-install-recommends git"
     base = [f"FROM {task.image}"] if task.image else [f"FROM python:{python}-slim", f"RUN {install}"]

@@ -22,7 +22,6 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def read_status(report: Any) -> str:
-    """Return the status of one phase of a test."""
     if report.failed:
         return "failed" if report.when == "call" else "error"
     if report.skipped:

@@ -32,7 +32,7 @@ def describe_core(row: Row) -> Columns:
 
 
 def read_text(row: Row, column: str, name: str = "") -> str:
-    """Read a text cell. Raises Refused if it is empty or not text."""
+    """Return the text in a column of a row. Raises Refused if it is empty or not text."""
     value = row.get(column)
     if not isinstance(value, str | None):
         raise Refused(f"bad {name or column}", f"{column} is {_show(value)}, which is not text")
@@ -57,7 +57,7 @@ def check_image(name: Any) -> str:
 
 
 def read_patch(row: Row, column: str, name: str) -> str:
-    """Read a patch from a cell. Raises Refused if it is incomplete or invalid."""
+    """Return the patch in a column of a row. Raises Refused if it is incomplete or invalid."""
     text = read_text(row, column, name)
     read_files(text, name)
     return text
@@ -82,7 +82,7 @@ def read_expected(row: Row, failing: str, passing: str) -> Columns:
 
 
 def read_list(row: Row, column: str) -> list[str]:
-    """Read strings from a list, or from the keys of a dict; either may be JSON or Python text. Raises Refused."""
+    """Return the strings in a column: a list or the keys of a dict, also as JSON or Python text. Raises Refused."""
     value = row.get(column)
     if isinstance(value, str):
         value = _read_literal(value)
@@ -98,7 +98,7 @@ def read_list(row: Row, column: str) -> list[str]:
 
 
 def read_dict(row: Row, column: str) -> dict[str, Any]:
-    """Read a dict from a cell that holds a dict or JSON; empty if missing. Raises Refused."""
+    """Return the dict in a column, also from JSON text; empty if the column is missing. Raises Refused."""
     value = row.get(column) or {}
     if isinstance(value, str):
         value = _read_literal(value)
@@ -108,7 +108,7 @@ def read_dict(row: Row, column: str) -> dict[str, Any]:
 
 
 def _read_literal(text: str) -> Any:
-    """Parse a cell's text as JSON or as a Python literal; None if it is neither."""
+    """Parse a text as JSON or as a Python literal; None if it is neither."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -29,6 +29,7 @@ OWN = "tests/turnsmith.json"
 TREE = "environment/tree"
 """Folder of the working tree, if the task's image does not contain it."""
 FOLDER, REWARD = "harbor_tests", "reward"
+"""Folder of the hidden files in the working tree, and id of the only expected test."""
 RUN = (
     f"mkdir -p /logs/verifier && rm -rf /tests && cp -r {FOLDER} /tests && bash /tests/test.sh >&2; "
     'python3 -c \'import json, os; p = "/logs/verifier/reward"; '
@@ -36,7 +37,7 @@ RUN = (
     'r = r.get("reward", 0) if isinstance(r, dict) else r; print("PASSED reward" if r >= 1 else "FAILED reward"); '
     "raise SystemExit(r < 1)'"
 )
-"""Command that runs a directory's test script and prints its reward as a test result."""
+"""Command that runs the test script of a Harbor directory and prints its reward as a test result."""
 PLAIN = ("FROM", "WORKDIR", "ENV", "USER", "LABEL", "CMD", "ENTRYPOINT", "ARG", "EXPOSE")
 """Dockerfile instructions that do not change the image's files."""
 INSTRUCTION = re.compile(r"^([A-Za-z]+)\s+(.*)$", re.MULTILINE)
@@ -46,7 +47,7 @@ MAX_FILE = 4_000_000
 
 
 def describe(row: Row) -> Columns | Task:
-    """Restore the task if Turnsmith wrote the directory; convert others to task columns. Raises Refused."""
+    """Restore the task if Turnsmith wrote the Harbor directory; convert any other directory to task columns. Raises Refused."""
     files = read_dict(row, "files")
     if odd := next((path for path, text in files.items() if not isinstance(text, str)), None):
         raise Refused("unreadable files", f"the content of {odd} is not text")

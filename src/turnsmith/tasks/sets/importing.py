@@ -73,7 +73,7 @@ def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundR
 def import_rows(
     source: PublicSet, rows: Iterable[FoundRow], out: Path, on_task: Callable[[Task], None] = lambda task: None
 ) -> Iterator[ImportFunnel]:
-    """Convert rows and append each to the output file or to refused.jsonl in `out`. Yield the counts after each row.
+    """Convert rows, and append each to the task file or to refused.jsonl in `out`. Yield the counts after each row.
 
     Each line is flushed, so a killed import loses at most one row. `on_task` receives each new task. Raises UsageError.
     """

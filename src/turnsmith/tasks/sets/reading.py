@@ -74,7 +74,7 @@ RowSource = RowFile | FolderRows
 
 
 def find_row_files(source: Path, split: str = "") -> list[RowFile]:
-    """Find the files of one split. Raises UsageError if there are none, or if several splits exist and `split` is empty."""
+    """Find the files with the rows of a split. Raises UsageError if there are none, or several splits and `split` is empty."""
     if source.is_file():
         return [RowFile(source)]
     if not source.is_dir():

@@ -52,7 +52,7 @@ def recognise_file(file: Path) -> str:
 
 
 def check_set(wanted: PublicSet, columns: Collection[str], source: Path | str) -> None:
-    """Raise UsageError if rows with these columns are not of the data set `wanted`, and suggest a set that has them."""
+    """Raise UsageError if rows with these columns are not of the data set `wanted`, and name the data set that they fit."""
     if wanted not in list_sets() and wanted.marks <= set(columns):
         return
     found = recognise(columns)

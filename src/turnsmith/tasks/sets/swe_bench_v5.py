@@ -52,7 +52,7 @@ def describe(row: Row) -> Columns:
 
 
 def read_script(script: str) -> tuple[list[str], str]:
-    """Extract environment lines and the test command from an evaluation script. Raises Refused."""
+    """Extract the test command, and the set-up lines that it needs, from an evaluation script. Raises Refused."""
     before, begun, rest = script.partition(BEGIN)
     between, ended, _ = rest.partition(END)
     lines = [line for line in between.split("\n")[1:-1] if line.strip()]
@@ -63,7 +63,7 @@ def read_script(script: str) -> tuple[list[str], str]:
 
 
 def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
-    """Split a test command into the command and the hidden test files at its end, or an empty list. Raises Refused."""
+    """Cut the hidden test files off the end of a test command. Return command and files (none if it ends otherwise)."""
     files = find_patched_tests(test_patch)
     for directives in (files, [to_label(file) for file in files]):
         if directives and command.endswith(ending := " " + " ".join(directives)):

@@ -103,7 +103,7 @@ def make_conversation(row: Row, turns: Iterable[tuple[str, str, bool]], *, resol
 
 
 def join_turns(turns: Iterable[tuple[str, str, bool]]) -> Iterator[Message]:
-    """Join consecutive turns with the same role into one message, unless only some of them are used for training."""
+    """Join consecutive turns of the same role into one message if all or none of them are used for training."""
     for (role, trains), group in groupby(turns, key=lambda turn: (turn[0], turn[2])):
         yield Message.model_validate(
             {"role": role, "text": "\n\n".join(text for _, text, _ in group), "trains": trains}
