@@ -5,7 +5,7 @@ import pytest
 from support.episodes.silence import Silence
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, AuditConfig, RolloutConfig
-from turnsmith.recipes.review.audit import read_paid
+from turnsmith.recipes.review.audit import read_resolved
 from turnsmith.rollouts.inspection import Inspector, describe_audits
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs.journal import append_trajectory, read_last, read_trajectories
@@ -162,7 +162,7 @@ async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_ge
     expected = [Outcome.TAMPERED, Outcome.RESOLVED, Outcome.TAMPERED]
     assert [each.outcome for each in collected] == [each.outcome for each in read_last(journal)] == expected
     assert judge.num_asked == 2
-    assert [each.trajectory_id for each in read_paid(journal)] == [honest.trajectory.trajectory_id]
+    assert [each.trajectory_id for each in read_resolved(journal)] == [honest.trajectory.trajectory_id]
 
 
 async def test_nothing_is_audited_again_without_a_failed_audit(make_generator, tree, journal):

@@ -20,11 +20,11 @@ from turnsmith.ui.terminal import make_console
 
 Wanted = Annotated[
     list[str] | None,
-    typer.Option("--filter", metavar="NAME[=VALUE]", help="Filter or bundle (paper, leaderboard); may be repeated."),
+    typer.Option("--filter", metavar="NAME[=VALUE]", help="Filter, or group (paper, leaderboard); may be repeated."),
 ]
 FilterFile = Annotated[
     Path | None,
-    typer.Option("--filters", metavar="FILE", help="TOML file: table [filters], NAME = true or NAME = limit."),
+    typer.Option("--filters", metavar="FILE", help="TOML file with a table [filters]: NAME = true or NAME = limit."),
 ]
 Unknown = Annotated[
     Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks without the data that a filter needs.")
@@ -45,11 +45,11 @@ Against = Annotated[
 ]
 Ways = Annotated[
     list[str] | None,
-    typer.Option("--by", metavar="id|repo|patch|issue", help="Field to compare; may be repeated [default: all four]."),
+    typer.Option("--by", metavar="id|repo|patch|issue", help="Field to compare; may be repeated [default: all]."),
 ]
 Thresholds = Annotated[
     list[str] | None,
-    typer.Option("--likeness", metavar="patch|issue=L", help="Minimum similarity of duplicates, 0 to 1."),
+    typer.Option("--likeness", metavar="patch|issue=L", help="Minimum similarity of duplicates, from 0 to 1 (equal)."),
 ]
 
 Url = Annotated[
@@ -57,7 +57,7 @@ Url = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Name of the model at the endpoint.")]
 Prompt = Annotated[
-    Path | None, typer.Option("--prompt", metavar="FILE", help="Prompt file, with $issue, $patch and $tests.")
+    Path | None, typer.Option("--prompt", metavar="FILE", help="Prompt file; it may use $issue, $patch and $tests.")
 ]
 Askers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Parallel requests.")]
 
@@ -118,12 +118,12 @@ def split_tasks(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Split tasks into parts that share no repository.
+    """Split tasks into parts, by default parts that share no repository.
 
-    The parts come as close to the wanted shares as whole repositories allow.
+    Parts by repository come as close to the wanted shares as whole repositories allow.
 
     --by id assigns each task by a hash, so that it stays in the same part if the file grows. --by date puts the oldest tasks
-    into the first part: within one history, later trees contain the fixes of earlier tasks.
+    into the first part, since the trees of later tasks of a repository contain the fixes of earlier ones.
     """
     from turnsmith.curation.files import split_task_file
 
@@ -146,7 +146,7 @@ def merge_tasks(
 ) -> None:
     """Merge task files into one.
 
-    Qualification records and scores are merged too. Layers and environments stay in their folders.
+    Qualification records and scores are merged too. Working trees and environments are not copied.
     """
     from turnsmith.curation.files import merge_task_files
 
@@ -196,8 +196,8 @@ def score_tasks(
 ) -> None:
     """Score difficulty and clarity of tasks with a model.
 
-    Tasks that come with scores are skipped. The scores are written beside the task file, for `tasks filter`. The API key, if
-    needed, is read from OPENAI_API_KEY.
+    Tasks that have scores are skipped. The scores are written beside the task file, where `tasks filter` reads them. The API
+    key, if needed, is read from OPENAI_API_KEY.
     """
     from turnsmith.curation.scoring import PLACEHOLDERS, PROMPT, find_key, score_task_file
     from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url

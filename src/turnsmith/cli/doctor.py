@@ -19,7 +19,9 @@ Model = Annotated[str, typer.Option("--model.path", metavar="DIR", help="Check t
 Template = Annotated[
     str,
     typer.Option(
-        "--model.chat.template", metavar="WAY", help="Chat template: as-shipped, keep-turns, or the path of a template."
+        "--model.chat.template",
+        metavar="WAY",
+        help="Chat template: as-shipped, keep-turns (keeps all turns), or a file.",
     ),
 ]
 SystemPrompt = Annotated[

@@ -34,7 +34,8 @@ from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
 Preds = Annotated[
-    Path, typer.Argument(metavar="PREDS", help="Predictions of SWE-bench, SWE-agent or OpenHands, file or folder.")
+    Path,
+    typer.Argument(metavar="PREDS", help="File or folder of predictions, as SWE-bench, SWE-agent or OpenHands write."),
 ]
 Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="Task file of the predictions, or its folder.")]
 Out = Annotated[
@@ -110,10 +111,10 @@ def print_summary(summary: dict[str, Any], file: Path) -> None:
 
 
 def save_predictions(folder: RunFolder, model: str, file: Path) -> list[Path]:
-    """Write the patches of an evaluation as predictions; return the files, one for each attempt at the tasks.
+    """Write the patches of an evaluation as predictions, one per task in each file; return the files.
 
-    With several attempts per task, `preds.jsonl` becomes `preds-0.jsonl`, `preds-1.jsonl`, …. Attempts lost to the
-    infrastructure are left out.
+    With several attempts per task, `preds-0.jsonl` takes the first ones, `preds-1.jsonl` the second ones, and so on.
+    Attempts lost to the infrastructure are left out.
     """
     runs = defaultdict[int, dict[str, Prediction]](dict)
     for trajectory in (each for journal in folder.journals() for each in read_trajectories(journal)):
@@ -133,6 +134,6 @@ def find_numbered(file: Path) -> list[Path]:
 
 
 def find_patch(trajectory: Trajectory) -> str:
-    """Return the patch that a trajectory submitted; empty if its outcome does not count or the patch was too large."""
+    """Return the patch of a trajectory; empty if it was too large or, in older runs, not submitted."""
     is_counted = trajectory.outcome is not Outcome.NOT_SUBMITTED and not trajectory.patch.startswith(NO_PATCH)
     return trajectory.patch if is_counted else ""

@@ -30,7 +30,7 @@ from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
 MAX_SHOWN = 20
-"""Maximum number of rows in a table; --json has all."""
+"""Maximum number of images in a table; `--json` lists all."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ImageSearch:
 
     @property
     def lacking(self) -> list[ImageFacts]:
-        """Images that no registry has, or whose state the registry did not report."""
+        """Images that are missing from their registry, or whose state the registry did not report."""
         return [image for image in self.images if image.state in (State.MISSING, State.UNKNOWN)]
 
 
@@ -138,7 +138,7 @@ def print_report(path: Path, search: ImageSearch, bandwidth: float) -> None:
     known = [f"{counts['here']} here", f"{counts['there']} to be pulled", f"{counts['missing']} missing"]
     unknown = [f"{counts['unknown']} unknown to the registry"] if counts["unknown"] else []
     num_images = "1 image" if len(images) == 1 else f"{len(images)} images"
-    typer.echo(f"{num_images} of {tasks_of.total()} tasks in {path}: {', '.join(known + unknown)}")
+    typer.echo(f"{num_images}, named by {tasks_of.total()} tasks of {path}: {', '.join(known + unknown)}")
     if counts["there"]:
         typer.echo(
             f"to pull: {describe_bytes(report['download_bytes'])}, {describe_time(report['seconds'])} at {bandwidth:g} Mbit/s; "

@@ -32,7 +32,7 @@ def show_images(
     as_json: Json = False,
     engine: Engine = "",
 ) -> None:
-    """List images of tasks, missing ones and sizes; pull them.
+    """List the images of tasks and their sizes, and pull them on request.
 
     The exit code is 1 if an image is missing or unknown, or could not be pulled.
     """

@@ -31,7 +31,7 @@ As = Annotated[
 From = Annotated[
     str,
     typer.Option(
-        "--from", metavar="FILE|DIR|hub:NAME", help="Source: Parquet, JSON lines, a datasets folder, or task folders."
+        "--from", metavar="FILE|DIR|hub:NAME", help="Parquet, JSON Lines, folder of Harbor tasks or from `datasets`."
     ),
 ]
 Into = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the tasks; existing tasks are kept.")]
@@ -100,9 +100,9 @@ def fetch_source(source: str) -> Path:
 def export_set(
     path: TaskPath, as_set: As, out: Into, limit: Limit = None, tasks: Chosen = None, as_json: Json = False
 ) -> None:
-    """Export tasks as rows of a public data set.
+    """Export tasks in the format of a public data set.
 
-    `--as harbor` writes Harbor directories with qualification records.
+    `--as harbor` writes one Harbor directory per task, with its qualification record.
     """
     from turnsmith.curation.export import export_task_file
     from turnsmith.tasks.sets.recognition import find_set

@@ -43,7 +43,7 @@ IssuesFrom = Annotated[
 ]
 IssuePrompt = Annotated[
     Path | None,
-    typer.Option("--issue-prompt", metavar="FILE", help="Prompt for the endpoint, with $patch, $failures and $repo."),
+    typer.Option("--issue-prompt", metavar="FILE", help="Prompt file; it may use $patch, $failures and $repo."),
 ]
 IssueModel = Annotated[
     str | None, typer.Option("--issue-model", metavar="NAME", help="Name of the model at the endpoint.")
@@ -142,7 +142,7 @@ def check_one_exists(sources: Sequence[str]) -> None:
 
 
 def choose_writer(url: str | None, prompt: Path | None, model: str | None) -> "IssueWriter":
-    """Choose the writer of issues: a template or an endpoint. Raises UsageError if the endpoint is incomplete or wrong."""
+    """Choose the writer of issues: a template or an endpoint. Raises UsageError if an endpoint option is missing or wrong."""
     from turnsmith.curation.scoring import find_key
     from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url
     from turnsmith.synthesis.issues import PLACEHOLDERS, EndpointWriter, keep_template

@@ -91,8 +91,8 @@ def mine(
 ) -> None:
     """Make tasks from commits that change source and tests.
 
-    The parent of a commit is the base. Its source change is the gold patch, and its test change the hidden tests. Running the
-    tests shows which of them fail before and pass after the commit.
+    The agent starts from the parent of a commit. The commit's source change is the gold patch, its test change the hidden
+    tests. Running them shows which tests fail before and pass after the commit.
 
     Dependencies are installed once for each set of requirements, by the repository's own set-up and with network access. Mine
     only repositories whose code you would install.
@@ -139,7 +139,7 @@ def show_reasons(noun: str, reasons: Counter[str]) -> None:
 
 
 def check_options(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
-    """Raise UsageError if options are invalid, since every commit or task would fail."""
+    """Check options before the work, since every commit or task would fail with a wrong one. Raises UsageError."""
     from turnsmith.environments.pythons import find_python
     from turnsmith.grading.logparse import PARSERS
 
@@ -165,8 +165,8 @@ def rebuild(
 ) -> None:
     """Rebuild imported tasks so that they run without images.
 
-    Working trees come from git histories, and environments are installed as of the commit's date. A task is refused if the
-    grader's report does not work in its environment. With --python or --install the same command tries failed tasks again.
+    Working trees come from git histories, and package versions are those of the commit's date. A task is refused if pytest
+    cannot write the grader's report there. With --python or --install the same command tries failed tasks again.
     """
     from turnsmith.environments.equipping import EnvironmentOptions
     from turnsmith.synthesis.mining.bases import TreeStore

@@ -92,7 +92,7 @@ def check_folder(name: str) -> str:
 
 
 def print_records(records: Sequence[Qualification]) -> None:
-    """Print rejected tasks, flaky tests, tasks whose audit cannot reach a verdict, and counts of tasks."""
+    """Print rejected tasks, flaky tests, tasks whose patches cannot be audited, and the number of tasks by verdict."""
     out = [record for record in records if not record.is_qualified]
     verdicts = Counter(record.verdict for record in records).most_common()
     tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
@@ -116,7 +116,7 @@ def print_records(records: Sequence[Qualification]) -> None:
 
 
 def find_reason(record: Qualification) -> str:
-    """Return the reason why the audit of a qualified task cannot reach a verdict; empty if it can."""
+    """Return why no audit of a patch for a qualified task can reach a verdict; empty if audits can."""
     if not record.is_qualified:
         return ""
     if record.audit:

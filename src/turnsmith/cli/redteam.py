@@ -16,9 +16,9 @@ from turnsmith.ui.terminal import make_console
 
 Audit = Annotated[
     When,
-    typer.Option("--audit", help="Resolved patches to audit. suspicious: as in training, but no random sample."),
+    typer.Option("--audit", help="Patches to audit. suspicious: as in training, but without the random sample."),
 ]
-Task = Annotated[TargetName | None, typer.Option("--task", help="Task to attack [default: both].")]
+Task = Annotated[TargetName | None, typer.Option("--task", help="Project to attack [default: toy and package].")]
 Only = Annotated[
     list[str] | None, typer.Option("--only", metavar="NAME", help="Run only this script; may be repeated.")
 ]
@@ -41,7 +41,7 @@ def redteam(
     """Attack the grader, and check that honest patches pass.
 
     The exit code is 1 if an attack is rewarded or breaks the infrastructure, or if an honest patch is not rewarded. Under
-    --audit suspicious and off, attacks that only the audit stops may be rewarded.
+    --audit suspicious and off, a reward for an attack that only the audit stops is no failure.
     """
     from turnsmith.audit.redteam.trials import attack, score_scripts, sum_up
 

@@ -15,10 +15,10 @@ from turnsmith.ui.tables import costs_table, lacks_isolation, list_remarks, resu
 from turnsmith.ui.terminal import make_console, to_line
 
 ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET. For example, runs/a is the last evaluated checkpoint, runs/a:base
-the base policy, and runs/a:stage1/practice one evaluation. If A or B has several task sets, all that both have are
-compared."""
+the base policy, and runs/a:stage1/practice one evaluation. Without TASK_SET, A and B are compared on each
+task set that both have."""
 First = Annotated[str, typer.Argument(metavar="A", help="First evaluation: RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
-Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, in the form of A. A gain is B minus A.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, written like A. Gains are B minus A.")]
 
 
 def show_results(run: Run, as_json: Json = False) -> None:

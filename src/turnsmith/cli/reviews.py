@@ -18,7 +18,7 @@ from turnsmith.runs.folder import RunFolder, locked
 from turnsmith.runs.new_folders import building
 from turnsmith.runs.versions import read_versions
 from turnsmith.ui.live import watching
-from turnsmith.ui.tables import count_up, make_table, name_verdict, places_table, toggles_table
+from turnsmith.ui.tables import causes_table, count_up, make_table, name_verdict, stretches_table
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def audit(run: Run, limit: NumPatches = None, as_json: Json = False) -> None:
     folder = RunFolder(run)
     config = read_config(folder)
     review = work_in_sandboxes(config.sandbox, partial(review_run, config, folder, limit))
-    totals = sum_up(review.patches) | {"num_paid": review.num_paid, "seed": config.seed}
+    totals = sum_up(review.patches) | {"num_paid": review.num_patches, "seed": config.seed}
     data = {**totals, "patches": [patch.model_dump() for patch in review.patches]}
     answer(data, lambda: print_review(folder, review, totals), as_json=as_json)
 
@@ -68,9 +68,9 @@ def print_review(folder: RunFolder, review: "Review", totals: dict[str, Any]) ->
         (patch.instance_id, name_verdict(patch.audit.verdict), patch.audit.reason) for patch in review.patches
     )
     print_audits([row for row in audits if row[1] != "honest"], totals)
-    if (num := len(review.patches)) < review.num_paid:
+    if (num := len(review.patches)) < review.num_patches:
         typer.echo(
-            f"{num} of {review.num_paid} different patches are audited, chosen by seed {totals['seed']}: "
+            f"{num} of {review.num_patches} different patches are audited, chosen by seed {totals['seed']}: "
             f"`turnsmith audit {quote(str(folder.path))}` audits the rest"
         )
 
@@ -115,9 +115,9 @@ def mismatch(
 
 
 def print_report(report: MismatchReport) -> None:
-    """Print the tables, the remarks and the conclusion."""
+    """Print the report of `mismatch`: tables, remarks and conclusion."""
     console = make_console()
-    console.print(toggles_table(report), "", places_table(report), "", sep="\n")
+    console.print(causes_table(report), "", stretches_table(report), "", sep="\n")
     for remark in report.remarks:
         typer.echo(remark)
     typer.echo(
@@ -129,7 +129,7 @@ def print_report(report: MismatchReport) -> None:
 def provenance(run: Run, as_json: Json = False) -> None:
     """Verify that every token used for training was sampled by the policy.
 
-    If a token was not, print the first piece of evidence that is wrong. The exit code is then 1.
+    If a recorded digest does not match its tokens, print the first such place and exit with 1.
     """
     from turnsmith.recipes.review.provenance import trace_run
 
@@ -143,26 +143,26 @@ def provenance(run: Run, as_json: Json = False) -> None:
 
 
 def to_json(traced: "Traced") -> dict[str, object]:
-    """Convert the result of `provenance` to JSON data; `broken` is the first broken link, or None."""
+    """Convert the result of `provenance` to JSON data. `broken` describes the first digest that differs, or is None."""
     broken = traced.broken
-    link = broken and {"link": broken.link, "journal": str(broken.journal), **dataclasses.asdict(broken.found)}
+    link = broken and {"link": broken.step, "journal": str(broken.journal), **dataclasses.asdict(broken.found)}
     return dataclasses.asdict(traced) | {"broken": link}
 
 
 def print_traced(traced: "Traced") -> None:
-    """Print the numbers of proven and unproven trajectories, and the first broken link."""
+    """Print the numbers of proven and unproven trajectories, and the first digest that differs."""
     typer.echo(
         f"proven        {traced.trajectories:,} trajectories, {traced.turns:,} turns, {traced.sampled_tokens:,} sampled tokens"
     )
     for count, reason in (
-        (traced.lost, "trajectories were lost to the infrastructure; they never train"),
+        (traced.lost, "trajectories were lost to the infrastructure; training never uses them"),
         (traced.without_digest, "trajectories have turns without a digest: an older version, or another engine"),
         (traced.retokenised, "RFT samples are imported text that was tokenised here: no engine sampled them"),
     ):
         if count:
             typer.echo(f"not proven    {count:,} {reason}")
     if traced.broken:
-        typer.echo(f"broken        {traced.broken.link}: {to_line(str(traced.broken.found))}")
+        typer.echo(f"broken        {traced.broken.step}: {to_line(str(traced.broken.found))}")
         typer.echo(f"journal       {traced.broken.journal}")
 
 

@@ -63,14 +63,14 @@ def resume(context: typer.Context, run: Run) -> None:
 
 
 def learn_or_evaluate(context: typer.Context, file: Config, dry_run: DryRun = False, out: Out = None) -> None:
-    """Run the part of the configuration that belongs to the command."""
+    """Run the parts of the configuration that the command `run`, `rft` or `rl` runs."""
     start(configure(context, file), file, dry_run, out)
 
 
 def configure(context: typer.Context, file: str) -> RunConfig:
     """Load a configuration, and drop the stages that the command does not run. Raises UsageError."""
     if file.startswith("-"):
-        raise UsageError(f"{file} comes before the configuration: write CONFIG first, then {file}")
+        raise UsageError(f"the option {file} precedes the configuration file: write CONFIG first, then {file}")
     config = load(Path(file), context.args, RunConfig)
     check_names(config)
     return take_part(config, str(context.info_name), file)

@@ -33,7 +33,7 @@ from turnsmith.ui.trajectory import show_trajectory
 Id = Annotated[
     str,
     typer.Option(
-        "--trajectory", metavar="ID", help="Short id of a trajectory, or the beginning of long ids, e.g. eval-base."
+        "--trajectory", metavar="ID", help="Short id of a trajectory, or beginning of full ids, e.g. eval-base."
     ),
 ]
 TaskId = Annotated[
@@ -80,7 +80,7 @@ def show(
     sort: Sort = "run",
     as_json: Json = False,
 ) -> None:
-    """Show a run, a table of its trajectories, or one trajectory."""
+    """Show a run, or with options its trajectories: a table, or a single one turn by turn."""
     folder, choice = RunFolder(run), TrajectoryChoice(trajectory, task, outcome or [], sort)
     if choice.is_empty and folder.issue.exists():
         show_solved(folder, as_json=as_json)
@@ -186,7 +186,7 @@ def find_one(found: list[JournalEntry], choice: TrajectoryChoice) -> JournalEntr
     """Return the trajectory whose id was given, or the only one whose id starts so; None if there are several."""
     named = [each for each in found if choice.beginning in (each.short_id, each.trajectory.trajectory_id)]
     if named or (choice.beginning and len(found) == 1):
-        return [*named, *found][0]  # after an extension, the current trajectory comes before the one that was set aside
+        return [*named, *found][0]  # an extended run may hold an older trajectory of this id, which comes later
     return None
 
 

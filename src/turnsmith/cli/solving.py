@@ -114,7 +114,7 @@ def refuse_contradictions(
 ) -> None:
     """Raise UsageError for options that exclude each other."""
     if options is None and (python or install):
-        raise UsageError("--python and --install are for an environment: leave out --no-environment")
+        raise UsageError("--python and --install set up an environment, and --no-environment skips it: leave out one")
     if options is not None and not load_provider(config.sandbox).takes_environments:
         raise UsageError(f"sandbox.kind {config.sandbox.kind} cannot use an environment: add --no-environment")
     if options is not None:
@@ -157,7 +157,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     files = put_into_checkout(assignment) if applied else []
     report(assignment, solution, files, as_json=as_json)
     if apply and not applied:
-        typer.echo("not applied: there is no reliable patch", err=True)
+        typer.echo("not applied: no attempt gave a patch, its tests failed, or Ctrl-C stopped the attempts", err=True)
     if was_stopped:
         typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_STOPPED)
@@ -200,7 +200,7 @@ def report(assignment: "Assignment", solution: "Solution", applied: list[str], *
         console = make_console()
         show_solution(folder, solution, console)
         if applied:
-            console.print(f"{'applied':14}{', '.join(applied)}", soft_wrap=True)
+            console.print(f"{'applied to':14}{', '.join(applied)}", soft_wrap=True)
         elif solution.kept:
             command = ["git", "-C", str(assignment.checkout.path), "apply", str(folder.patch.absolute())]
             console.print(f"{'apply':14}{shlex.join(command)}", soft_wrap=True)

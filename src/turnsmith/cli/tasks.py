@@ -43,7 +43,7 @@ def open_tasks(
 
 
 def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = None) -> "TaskSet":
-    """Read the selected tasks of a file; print remarks on standard error. Raises UsageError."""
+    """Read the selected tasks of a file; warn on standard error of tasks that are not used. Raises UsageError."""
     from turnsmith.grading.logparse import PARSERS
     from turnsmith.tasks.task_set import read_task_set
 
@@ -54,7 +54,7 @@ def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = N
 
 
 def load_reported(path: Path) -> list[Task]:
-    """Load all tasks of a file; list those with replaced characters on standard error. Raises UsageError."""
+    """Load all tasks of a file; warn on standard error if invalid Unicode in tasks was replaced. Raises UsageError."""
     tasks = load_tasks(path)
     if mended := find_mended(path):
         typer.echo(to_line(f"{path}: {describe_mended(mended)}"), err=True)
@@ -83,7 +83,7 @@ def check(
 ) -> None:
     """Grade the gold patch and the untouched tree of each task.
 
-    A task is sound if the gold patch scores 1 and the untouched tree 0.
+    A task is sound if the gold patch passes the expected tests and the untouched tree does not.
     """
     from turnsmith.qualification.soundness import check_tasks
 

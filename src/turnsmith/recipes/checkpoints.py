@@ -10,10 +10,10 @@ from turnsmith.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Checkpoint: the weights of a policy in a run folder."""
+    """Weights of a policy, saved in a run folder."""
 
     name: str
-    """Name of the checkpoint, and of the folder of its evaluations: `stage1`, or `stage1@4` if the stage went on after it."""
+    """Name of the checkpoint and of its evaluations: `stage1` after the last iteration, `stage1@4` after 4 iterations."""
     stage: str
     num_done: int
     """Number of iterations of the stage that were finished when the checkpoint was saved."""

@@ -36,11 +36,11 @@ class RunContext:
     eval_tasks: list[TaskSet]
     progress: Progress
     feed: Feed
-    """Object that sends finished metrics to the experiment trackers."""
+    """Sender of the metrics of finished iterations and evaluations to the experiment trackers."""
 
     @property
     def token_policy(self) -> "TokenPolicy":
-        """Return the policy as one that can be trained. Raises UsageError if its engine gives text instead of tokens."""
+        """Return the policy if it can be trained. Raises UsageError if its engine returns text instead of tokens."""
         from turnsmith.recipes.policy.local import TokenPolicy
 
         if not isinstance(self.policy, TokenPolicy):
@@ -93,6 +93,9 @@ class Iteration:
         return read_json(file) if file.exists() else {}
 
     def read_previous_evidence(self) -> dict[str, float]:
-        """Read sampler setting → evidence (nats) that the engine used it, summed over earlier iterations; empty for the first."""
+        """Read the evidence of earlier iterations for each sampler setting; empty for the first iteration.
+
+        Evidence is the summed log-likelihood ratio, in nats, of the sampled tokens under the setting and under the policy.
+        """
         file = self.run.folder.iteration(self.stage.name, self.number - 1).evidence
         return read_json(file) if file.exists() else {}

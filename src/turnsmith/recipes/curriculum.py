@@ -15,9 +15,10 @@ from turnsmith.types import OUTCOMES
 
 
 def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext) -> TaskSet:
-    """Choose the tasks of a stage by its curriculum. Their ids are stored, so that a resumed stage has the same tasks.
+    """Choose the tasks of a stage. With `curriculum`, drop tasks by their solve rates in an earlier stage.
 
-    Solve rates come from the previous stage, or from the stage that `curriculum_from` names. Raises UsageError.
+    The earlier stage is `before`, or the one that `curriculum_from` names. The ids of the kept tasks are stored, so that a
+    resumed stage has the same tasks. Raises UsageError.
     """
     if not stage.curriculum:
         return pool
@@ -71,7 +72,7 @@ def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> Task
         if len(drawn) < num:
             order = list(range(len(pool.tasks)))
             random.Random(f"pass {seed} {each}").shuffle(order)
-            # Tasks of the new pass that this iteration already has are left for the next one.
+            # Tasks of the new pass that this iteration already has are left for the next iteration.
             fresh = [index for index in order if index not in drawn][: num - len(drawn)]
             drawn, left = drawn + fresh, [index for index in order if index not in fresh]
     return replace(pool, tasks=[pool.tasks[index] for index in drawn])

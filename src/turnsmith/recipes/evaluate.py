@@ -20,10 +20,7 @@ from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
 
 
 async def evaluate_inside(stage: str, num_done: int, run: RunContext) -> None:
-    """Evaluate the policy after `num_done` iterations of a stage, if `eval.every` asks for it.
-
-    After the last iteration of the stage, `run_parts` evaluates it instead.
-    """
+    """Evaluate the policy between two iterations of a stage, after `num_done` of them, if `eval.every` asks for it."""
     if is_evaluated(num_done, run.config.eval):
         await evaluate_all(run.eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
 
@@ -49,7 +46,7 @@ def announce(checkpoint: str, results: Sequence[EvalResult], progress: Progress)
 
 
 def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
-    """Read the results of a finished run without training; empty for any other run."""
+    """Read the results of a run that trains nothing, if all its evaluations are finished; else return an empty list."""
     files = [folder.result(BASE, name) for name in config.eval_tasks]
     if config.rft or config.stages or not all(file.exists() for file in files):
         return []
@@ -81,7 +78,7 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
 
 
 def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], config: EvalConfig) -> EvalResult:
-    """Compute the statistics of an evaluation from the trajectories that were not lost; their `index` numbers the runs."""
+    """Compute the statistics of an evaluation from the trajectories that were not lost to the infrastructure."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
     attempts = group_attempts(counted)
     worst, best = (fill_in(trajectories, outcome) for outcome in (Outcome.UNRESOLVED, Outcome.RESOLVED))
@@ -112,7 +109,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
 
 
 def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id") -> dict[Any, list[bool]]:
-    """Group trajectories by a field; return for each value whether its trajectories resolved their tasks."""
+    """Group trajectories by the field `key`; return value → whether each trajectory resolved its task."""
     attempts = defaultdict[Any, list[bool]](list)
     for trajectory in trajectories:
         attempts[getattr(trajectory, key)].append(trajectory.resolved)
@@ -120,7 +117,7 @@ def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id")
 
 
 def fill_in(trajectories: Sequence[Trajectory], outcome: Outcome) -> list[list[bool]]:
-    """Return for every task whether its attempts resolved it, with `outcome` in place of lost attempts."""
+    """Return for every task whether each attempt resolved it, as if lost attempts had ended with `outcome`."""
     filled = [t if OUTCOMES[t.outcome].in_evaluation else t.grow(outcome=outcome) for t in trajectories]
     return [*group_attempts(filled).values()]
 
@@ -132,5 +129,5 @@ def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
 
 
 def rates_of_runs(counted: Sequence[Trajectory]) -> list[float]:
-    """Return the share of tasks resolved in each run over the task set; runs that lost all attempts are left out."""
+    """Return, for each run over the task set, the share of resolved tasks. A run that lost every attempt is left out."""
     return [fmean(resolved) for _, resolved in sorted(group_attempts(counted, "index").items())]

@@ -42,7 +42,7 @@ def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
         if fault := refuse(key, old, new, folder):
             raise UsageError(f"{key} cannot {fault}")
     if keys:
-        set_aside_evaluations(old, new, folder)
+        rename_evaluations(old, new, folder)
         folder.results.unlink(missing_ok=True)
         write_json(folder.unused_copy(), read_json(folder.config))
         write_json(folder.config, new.model_dump(mode="json"))
@@ -69,16 +69,16 @@ def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
     return f"be {wanted}, since {done} are done: give more" if wanted < done else ""
 
 
-def set_aside_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> None:
-    """Rename the evaluations of a stage that gets more iterations, and the results of evaluations that get more runs."""
+def rename_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> None:
+    """Rename folders of evaluations of continued stages and, if `eval` changed, result files: both are then made again."""
     for stage in new.stages:
         done, evaluations = folder.next_iteration(stage.name), folder.evaluations(stage.name)
         if stage.iterations > done and evaluations.exists():
-            place = folder.evaluations(folder.name_checkpoint(stage.name, done))
-            if place.exists():  # a kill came before the new configuration was written
+            earlier = folder.evaluations(folder.name_checkpoint(stage.name, done))
+            if earlier.exists():  # an extension was killed before it wrote the new configuration
                 shutil.rmtree(evaluations)
             else:
-                evaluations.rename(place)
+                evaluations.rename(earlier)
     if new.eval != old.eval:
         for result in folder.path.glob("evals/*/*/result.json"):
             *_, checkpoint, task_set, _ = result.parts

@@ -36,7 +36,7 @@ def check_names(config: RunConfig) -> None:
 
 
 def list_names(config: RunConfig) -> Iterator[tuple[str, NameTable, str]]:
-    """List the configuration keys whose value is a name in a table, as key, table and name."""
+    """Yield each key whose value is a built-in name or import path, with the table of built-in names and the value."""
     yield "sandbox.kind", SANDBOXES, config.sandbox.kind
     yield "engine.kind", ENGINES, config.engine.kind
     yield "trainer.kind", TRAINERS, config.trainer.kind
@@ -90,11 +90,11 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
 
 
 def check_sandbox(config: RunConfig) -> None:
-    """Raise UsageError if the settings do not fit the sandbox kind, or tasks that will be made lack an image."""
+    """Raise UsageError if settings do not fit the sandbox kind, or if it needs an image for tasks that the run makes."""
     provider = load_provider(config.sandbox)
     made = [name for name, tasks in config.task_sets.items() if not tasks.path]
     if provider.takes_images and made and not config.sandbox.image:
         raise UsageError(
-            f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
-            "give the name of one, or the path of a root file system"
+            f"sandbox.image is missing: the tasks that this run makes for {made[0]} name no image; "
+            "set sandbox.image to the name of an image, or to the path of a root file system"
         )

@@ -14,18 +14,20 @@ from turnsmith.types import Task
 
 @dataclass(frozen=True)
 class ContextLimit:
-    """Agent configuration of RFT, a stage or evaluation, and the configuration key of its context limit."""
+    """Context limit of RFT, of an RL stage or of evaluations."""
 
     agent: AgentConfig
+    """Agent configuration with the limit, `max_context`."""
     key: str
     """Configuration key of the limit, for messages."""
     demonstration: bool = False
+    """True if the first prompt contains a demonstration."""
 
 
 def keep_fitting(run: RunContext) -> RunContext:
     """Keep the tasks whose first prompt leaves room for a turn under every context limit of the run.
 
-    Raises UsageError if a task selected by id, all tasks of a set, or the largest observation does not fit.
+    Raises UsageError if a task that the configuration names or every task of a set does not fit.
     """
     evaluation = [ContextLimit(run.config.agent, "agent.max_context")]
     training = list(list_limits(run))
@@ -51,7 +53,7 @@ def find_named(source: TaskSetConfig | None) -> Collection[str]:
 
 
 def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str], run: RunContext) -> TaskSet:
-    """Leave out and report the tasks that do not fit under a context limit. Raises UsageError."""
+    """Leave out and report the tasks of a set whose first prompt exceeds a context limit. Raises UsageError."""
     misfits = {task.instance_id: misfit for task in task_set.tasks if (misfit := find_misfit_part(task, parts, run))}
     kept = [task for task in task_set.tasks if task.instance_id not in misfits]
     if refused := next((name for name in misfits if name in named or not kept), ""):

@@ -1,4 +1,4 @@
-"""Conversations of other models, which RFT imitates: from a file, or from the run folder of an endpoint.
+"""Conversations of other models, which RFT imitates: from a file, or from a run that evaluated a model behind an API.
 
 The text is tokenised with the chat template of the trained model.
 """
@@ -22,14 +22,14 @@ from turnsmith.types import Conversation, Isolation, Message, Sample, Task, Traj
 
 
 def read_conversations(path: Path, min_isolation: Isolation) -> Iterator[Conversation]:
-    """Read the conversations of an endpoint's run folder, a JSON Lines file, or an import's folder. Raises UsageError."""
+    """Read conversations from a run folder, a JSON Lines file, or the folder of an imported data set. Raises UsageError."""
     if RunFolder(path).config.is_file():
         return read_run(RunFolder(path), min_isolation)
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
-            f"no conversations at {file}: import some by `turnsmith tasks import nebius-swe-agent`, or give the run "
-            "folder of an endpoint (engine.kind openai)"
+            f"no conversations at {file}: import some by `turnsmith tasks import nebius-swe-agent`, or give the "
+            "folder of a run with engine.kind openai"
         )
     return read_records(file, Conversation)
 
@@ -43,16 +43,16 @@ def refuse_evaluated(conversations: Iterable[Conversation], path: Path, eval_tas
         if shared := sorted(same | about.intersection(task.instance_id for task in task_set.tasks)):
             raise UsageError(
                 f"{path} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
-                f"eval_tasks.{task_set.name}: remove them from one of the two"
+                f"eval_tasks.{task_set.name}: remove them from the conversations or from the task set"
             )
 
 
 def load_samples(
     conversations: Iterable[Conversation], name: Path, renderer: ChatRenderer, max_tokens: int
 ) -> tuple[list[Sample], dict[str, float]]:
-    """Make samples of the resolved conversations that fit into the context; return samples and counts.
+    """Make samples of the resolved conversations of at most `max_tokens` tokens.
 
-    Raises UsageError if none remains.
+    Return the samples, and the numbers of read, resolved and kept conversations. Raises UsageError if none is kept.
     """
     samples, counts = list[Sample](), {"conversations/read": 0.0, "conversations/resolved": 0.0}
     for conversation in conversations:
@@ -102,21 +102,21 @@ def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversati
     """
     origin, audits = name_origin(folder), read_records(folder.audits, AuditedPatch)
     failed = {(each.instance_id, each.digest) for each in audits if each.audit.verdict == "convicted"}
-    for trajectory in read_played(folder):
+    for trajectory in read_dialogues(folder):
         if trajectory.turns and trajectory.turns[0].text:
             check_isolation(trajectory, folder, min_isolation)
             patch = trajectory.instance_id, digest_patch(trajectory.patch)
             yield to_conversation(trajectory, origin, resolved=trajectory.resolved and patch not in failed)
 
 
-def read_played(folder: RunFolder) -> Iterator[Trajectory]:
-    """Read the trajectories of a run; of repeated rollouts, the last. Raises UsageError if they hold tokens, not messages."""
+def read_dialogues(folder: RunFolder) -> Iterator[Trajectory]:
+    """Yield the last trajectory of each rollout of a run. Raises UsageError if one holds tokens instead of messages."""
     for journal in folder.journals():
         for trajectory in read_last(journal):
             if trajectory.form != "messages":
                 raise UsageError(
                     f"{folder.path} holds token trajectories, usable only by the model that sampled them: "
-                    "rft.conversations takes runs of an endpoint (engine.kind openai), or an imported set"
+                    "rft.conversations takes a run with engine.kind openai, or an imported data set"
                 )
             yield trajectory
 
@@ -135,13 +135,13 @@ def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation
     for tier in filter(None, (trajectory.isolation, graded)):
         if Isolation(tier).is_weaker_than(wanted):
             raise UsageError(
-                f"{folder.path} ran at isolation {tier}, and RFT needs {wanted}: evaluate again in other sandboxes, or "
-                f"accept it by --sandbox.min_isolation {tier}"
+                f"{folder.path} ran at isolation {tier}, and RFT needs {wanted}: evaluate again in sandboxes with at least "
+                f"isolation {wanted}, or accept {tier} by --sandbox.min_isolation {tier}"
             )
 
 
 def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> Conversation:
-    """Convert a trajectory to a conversation up to the last model message. Turns without a command are not imitated."""
+    """Convert a trajectory to a conversation that ends with a model message. Turns without a command are not imitated."""
     messages = list(trajectory.prompt)
     for turn in trajectory.turns:
         messages.append(Message(role="assistant", text=turn.text, trains=turn.command is not None))

@@ -38,7 +38,7 @@ from turnsmith.types import Isolation
 async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress | None = None) -> list[EvalResult]:
     """Start or resume a run in its folder, write `results.json` at its end, and return all results.
 
-    Without `progress`, remarks go to `run.log`. An error that stops the run is also written to `stopped.txt`.
+    Without `progress`, progress is written to `run.log` only. An error that stops the run is also written to `stopped.txt`.
     Raises UsageError, InfrastructureStorm, TrainingError, NoSignal.
     """
     config = make_paths_absolute(config)
@@ -61,7 +61,7 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
     folder.stop_reason.unlink(missing_ok=True)
     progress.log(f"run folder {folder.path}: loading model, tasks and finished work")
     try:
-        results = tell_again(config, folder, progress) or await open_and_run(config, folder, progress)
+        results = report_finished(config, folder, progress) or await open_and_run(config, folder, progress)
     except TurnsmithError as error:
         folder.stop_reason.write_text(f"{error}\n", encoding="utf-8")
         raise
@@ -69,8 +69,8 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
     return results
 
 
-def tell_again(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Report the results of a finished evaluation, and send missing metrics to the trackers. Returns [] if work is left."""
+def report_finished(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
+    """Report the results of a finished run that trains nothing, and send its metrics to the trackers; [] if work is left."""
     if results := read_finished(config, folder):
         announce(BASE, results, progress)
         with closing(Feed(config, folder, progress)) as feed:
@@ -79,7 +79,7 @@ def tell_again(config: RunConfig, folder: RunFolder, progress: Progress) -> list
 
 
 async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Open the policy and the sandbox provider, run base, RFT and RL stages, and close both."""
+    """Open the policy and the sandbox provider, run all parts of the recipe, then close policy and provider."""
     policy = await open_policy(config, folder, progress)
     provider = make_provider(config.sandbox)
     try:
@@ -132,7 +132,7 @@ async def prepare_run(
 
 
 async def run_parts(run: RunContext) -> list[EvalResult]:
-    """Run and evaluate the base, RFT and every RL stage, in this order."""
+    """Evaluate the base model, then run RFT and each RL stage, each followed by an evaluation."""
     run = keep_fitting(run)
     config, pool = run.config, run.train_tasks
     if config.rft or config.stages:

@@ -41,7 +41,7 @@ async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
             await evaluate_inside(stage.name, number, run)
             if has_plateaued(stage, number, run):
                 run.progress.log(
-                    f"{stage.name} ends after {number} iterations: none of the last {stage.plateau} scores is a new best"
+                    f"{stage.name} ends after {number} iterations: none of the last {stage.plateau} success rates is a new best"
                 )
                 break
             await run_iteration(Iteration(number, stage, run), pool, trainer)

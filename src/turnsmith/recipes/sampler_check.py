@@ -5,8 +5,8 @@ Three checks are made in each iteration:
 - The log-probs of engine and trainer must agree. This check does not detect a filter such as top_p.
 - The mean −log p of sampled tokens must equal the policy's mean entropy. A filter or a low temperature makes it smaller, a
   high temperature larger.
-- No temperature or filter may make the sampled tokens much likelier than the policy does. The evidence for each setting
-  is summed over iterations, so that settings with a small effect are found too.
+- The sampled tokens must not be much likelier under another temperature or a filter than under the plain policy. This
+  log-likelihood ratio (the evidence) is summed over iterations, so that settings with a small effect are found too.
 
 Trajectories are drawn from the whole iteration, because a selection by reward would shift the mean.
 `turnsmith mismatch RUN` finds the cause of a difference.
@@ -33,17 +33,17 @@ from turnsmith.types import Sample, Trajectory
 NUM_TOKENS = 8_192
 """Number of sampled tokens that are checked in each iteration, in trajectories drawn at random."""
 FALSE_ALARMS = 1e-4
-"""Probability of a false alarm: a warning of another temperature or filter although the engine is correct."""
+"""Probability that a correct engine causes a warning of another temperature or a filter."""
 WARN_SHARE = 0.05
 """Difference between mean −log p and entropy, as a share of the entropy, above which the run warns."""
 STOP_SHARE = 0.25
 """Difference between mean −log p and entropy, as a share of the entropy, above which the run stops."""
 ALARM_NATS = least_evidence(len(ALTERNATIVES), FALSE_ALARMS)
-"""Evidence for one sampler setting, in nats, above which the run warns."""
+"""Log-likelihood ratio of a sampler setting against the policy, in nats, above which the run warns."""
 NUM_ERRORS = 4
 """Number of standard errors within which a difference is attributed to chance."""
 SKEW_NATS = 40.0
-"""Further difference in nats that is attributed to chance: a few rare tokens of ten nats each can dominate the sum."""
+"""Difference in nats that is attributed to chance beyond `NUM_ERRORS`: a few rare tokens of ten nats can dominate a sum."""
 
 
 def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
@@ -78,7 +78,7 @@ def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list
 
 
 async def measure_surprisal(trainer: Trainer, trajectories: Sequence[Trajectory], stage: StageConfig) -> Surprisal:
-    """Measure surprisal, entropy and evidence of the sampled tokens under the trainer's policy."""
+    """Measure surprisal and entropy of the sampled tokens, and their log-likelihood ratio for each sampler setting."""
     samples = [to_sample(trajectory, advantage=0.0) for trajectory in trajectories]
     return await trainer.surprisal(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
 
@@ -96,7 +96,7 @@ def measure_filter(measured: Surprisal) -> Metrics:
 
 
 def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
-    """Return the likeliest temperature, top_p and so on of the sampler, each with its evidence in nats, as metrics."""
+    """Return as metrics, for temperature, top_p and each other kind of setting, the best value and its evidence in nats."""
     best = [find_best({each: evidence[each] for each in evidence if each.kind == kind}) for kind in VALUES if evidence]
     return {
         **{f"sampler/{each.kind}": each.value for each in best},
@@ -105,7 +105,7 @@ def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
 
 
 def find_filter(measured: Surprisal) -> float:
-    """Return the excess of surprisal over entropy, less what chance explains, as a share of the entropy; may be negative."""
+    """Return surprisal minus entropy as a share of the entropy, after subtracting the part that chance explains."""
     excess = measured.sampled - measured.expected
     sure = max(0.0, abs(excess) - NUM_ERRORS * math.sqrt(measured.variance) - SKEW_NATS)
     return math.copysign(sure / measured.expected, excess) if sure else 0.0
@@ -123,7 +123,7 @@ def describe_filter(share: float) -> str:
 def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
     """List the warnings of an iteration's metrics.
 
-    If the log-prob gap is above `logprob_gap.warn`, evidence for sampler settings means nothing and is not reported.
+    If the log-prob gap is above `logprob_gap.warn`, sampler settings are not reported, since the gap distorts them.
     """
     gap, share = metrics.get("logprob_gap/mean", 0.0), metrics.get("sampler/filter_share", 0.0)
     filters = [describe_filter(share)] if abs(share) > WARN_SHARE else []

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 0.05
-"""Significance level: two checkpoints differ if the p-value is at most this."""
+"""Significance level: two checkpoints count as different if the p-value is at most this."""
 MIN_CLUSTERS = 6
-"""Minimum number of repositories for a test by repository. With five, p is at least 2 / 2⁵ = 0.06, above the level."""
+"""Minimum number of repositories for a permutation test by repository. Five allow no p-value below 2 / 2⁵ = 0.06."""
 NUM_DRAWS = 99_999
 """Number of random combinations of signs that the permutation test tries; if fewer exist, it tries all of them."""
 BATCH = 5_000
@@ -56,7 +56,7 @@ def lowest_share(num: int, total: int) -> float:
 
 
 def chance_of_at_least(num: int, total: int, share: float) -> float:
-    """Compute the binomial P(X ≥ num) for `total` trials, by logarithms, since coefficients exceed a float."""
+    """Compute the binomial P(X ≥ num) for `total` trials by logarithms, since binomial coefficients overflow a float."""
     hit, miss = math.log(share), math.log1p(-share)
     ways = (math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) for k in range(num, total + 1))
     return math.fsum(math.exp(way + k * hit + (total - k) * miss) for k, way in enumerate(ways, start=num))
@@ -124,7 +124,7 @@ class PairedRates:
 
     @cached_property
     def error(self) -> float:
-        """Standard error of the mean difference, over repositories or tasks; NaN for a single one."""
+        """Standard error of the mean difference, over repositories or tasks; NaN if there is only one."""
         residuals = self._sum(self.differences - self.mean)
         return measure_error(residuals) * len(residuals) / len(self.differences) if len(residuals) > 1 else math.nan
 

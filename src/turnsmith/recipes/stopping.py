@@ -1,6 +1,6 @@
-"""Conditions that end an RL stage early: a plateau of its scores, or iterations in which no group has unequal results.
+"""Conditions that end an RL stage early: success rates that no longer rise, or iterations without unequal results.
 
-Both use stored metrics, so a resumed run decides in the same way.
+They use stored metrics, so a resumed run decides in the same way.
 """
 
 import statistics
@@ -17,17 +17,17 @@ OTHERWISE = "a larger group_size, or tasks that are resolved sometimes"
 
 
 def has_plateaued(stage: StageConfig, num_done: int, run: RunContext) -> bool:
-    """Return True if none of the stage's last `plateau` scores is better than all earlier scores."""
-    return 0 < stage.plateau <= count_since_best(read_scores(stage, num_done, run))
+    """Return True if none of the stage's last `plateau` success rates exceeds all earlier ones."""
+    return 0 < stage.plateau <= count_since_best(read_rates(stage, num_done, run))
 
 
-def count_since_best(scores: list[float]) -> int:
-    """Count the scores after the first occurrence of the maximum: `[0.2, 0.5, 0.4, 0.5]` → 2."""
-    return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+def count_since_best(rates: list[float]) -> int:
+    """Count the values after the first occurrence of the maximum: `[0.2, 0.5, 0.4, 0.5]` → 2."""
+    return len(rates) - 1 - rates.index(max(rates)) if rates else 0
 
 
-def read_scores(stage: StageConfig, num_done: int, run: RunContext) -> list[float]:
-    """Read the scores of a stage: mean Pass@1 of its intermediate evaluations or, without these, solve rates."""
+def read_rates(stage: StageConfig, num_done: int, run: RunContext) -> list[float]:
+    """Read the success rates of a stage: mean Pass@1 of each intermediate evaluation or, without these, solve rates."""
     if not run.config.eval.every:
         return [
             read_json(run.folder.iteration(stage.name, at).metrics)["rollouts/resolved_rate"] for at in range(num_done)

@@ -20,7 +20,7 @@ from turnsmith.types import Mutant, Task
 
 
 def list_mutants(*task_sets: TaskSet) -> dict[str, tuple[Mutant, ...]]:
-    """Return the stored mutants of all tasks in the sets, by task id."""
+    """Return task id → tests of the task with a wrong expectation (mutants), as qualification stored them."""
     return {name: ability.mutants for task_set in task_sets for name, ability in task_set.abilities.items()}
 
 
@@ -32,7 +32,7 @@ async def prepare_task_set(
     provider: SandboxProvider,
     progress: Progress,
 ) -> TaskSet:
-    """Read a task set from disk. If the run makes the set and has not done so, make it first. Raises UsageError, SandboxError."""
+    """Read a task set from disk, after making its tasks if the run has to make them. Raises UsageError, SandboxError."""
     place = Path(task_set.path) if task_set.path else folder.task_set(name)
     if not task_set.path and not (place / FILE_NAME).exists():
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
@@ -53,7 +53,7 @@ def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
 
 
 def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress) -> None:
-    """Warn of evaluation tasks whose fix may be in the tree of a training task, since that task is of a later date."""
+    """Warn of evaluation tasks that are older than a training task of their repository, whose tree may contain their fix."""
     newest: dict[str, datetime] = {}
     for repository, date in filter(None, map(_date_task, train.tasks)):
         newest[repository] = max(date, newest.get(repository, date))
@@ -61,8 +61,8 @@ def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress)
     dated = filter(None, map(_date_task, tasks.values()))
     if num := sum(date < newest.get(repository, date) for repository, date in dated):
         progress.log(
-            f"{num} of the {len(tasks)} evaluated tasks are older than a training task of their repository, whose tree may "
-            "hold their fix: split them by `tasks split --by date`"
+            f"{num} of {len(tasks)} evaluation tasks are older than a training task of the same repository, whose tree may "
+            "contain their fix: split the tasks again with `tasks split --by date`"
         )
 
 
@@ -114,4 +114,6 @@ async def make_tasks(
             spec = PracticeSpec(config.split, total, config.difficulty, seed)
             tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: work.advance())
     if len(tasks) < total:
-        progress.log(f"{name}: {len(tasks)} of {total} tasks were made, since the tests detect no more bugs")
+        progress.log(
+            f"{name}: {len(tasks)} of {total} tasks were made: the package's tests detect no other inserted bug"
+        )

@@ -113,7 +113,7 @@ def compare(first: str, second: str) -> Sequence[Comparison]:
     comparisons = [comparison for pair in pairs if (comparison := Comparison(*pair)).tasks]
     if not comparisons:
         raise UsageError(
-            f"{first} and {second} have no task in common, on {', '.join(before)} and on {', '.join(after)}: "
+            f"{first} ({', '.join(before)}) and {second} ({', '.join(after)}) have no task in common: "
             "compare evaluations of the same tasks"
         )
     return comparisons

@@ -35,7 +35,7 @@ REFRESHES_PER_SECOND = 2
 
 @contextmanager
 def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
-    """Show progress on standard error until the block ends, and write remarks to `log` too."""
+    """Show progress on standard error until the block ends. Messages also go to the file `log`."""
     bars = make_bars(make_console(stderr=True))
     progress = Bars(bars, log) if bars.console.is_terminal else Lines(bars, log)
     with bars if bars.console.is_terminal else nullcontext(), announcing(say=progress.log):
@@ -116,8 +116,8 @@ class PrintedBar(Bar):
         self.bars.console.print(", ".join(filter(None, [count, task.fields["note"], remark])), soft_wrap=True)
 
 
-class Remarks:
-    """Viewer that prints remarks on a console, and appends them to a log file."""
+class MessagePrinter:
+    """Progress display that prints messages on a console and appends them to a log file."""
 
     def __init__(self, console: Console, file: Path | None = None) -> None:
         self.console, self._file = console, file
@@ -128,8 +128,8 @@ class Remarks:
             LogFile(self._file).log(to_line(text))
 
 
-class Bars(Remarks):
-    """Viewer with a progress bar for each piece of work, and remarks above the bars."""
+class Bars(MessagePrinter):
+    """Progress display with a bar for each piece of work, below the printed messages."""
 
     def __init__(self, bars: Progress, file: Path | None = None) -> None:
         super().__init__(bars.console, file)
@@ -148,7 +148,7 @@ class Bars(Remarks):
 
 
 class Lines(Bars):
-    """Viewer that prints progress as plain lines, for logs and pipes."""
+    """Progress display that prints plain lines, for logs and pipes."""
 
     @contextmanager
     def work(self, label: str, total: int | None, num_done: int = 0) -> Iterator[Bar]:

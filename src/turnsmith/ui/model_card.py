@@ -103,7 +103,7 @@ def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[o
 
 
 def list_settings(section: Any, keys: Sequence[str]) -> str:
-    """Format settings: `algorithm dapo, group_size 6, …`, with the peak learning rate, without empty values."""
+    """Format the settings of a section that have a value, and its learning rate: `algorithm dapo, group_size 6, …`."""
     pairs = [(key, getattr(section, key)) for key in keys]
     if hasattr(section, "optimizer"):
         pairs.append(("learning_rate", section.optimizer.learning_rate))

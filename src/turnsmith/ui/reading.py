@@ -155,7 +155,7 @@ def read_prompt(folder: RunFolder, trajectory: Trajectory) -> str:
 
 @cache
 def load_tokenizer(file: Path) -> Any:
-    """Load a tokenizer without transformers, which takes seconds. Raises UsageError."""
+    """Load a tokenizer without the library transformers, whose import takes seconds. Raises UsageError."""
     require("tokenizers", subject="the prompt")
     from tokenizers import Tokenizer
 

@@ -11,7 +11,7 @@ from turnsmith.recipes.solve.given_tests import TestRun
 from turnsmith.recipes.solve.solution import STAGE, Attempt, Solution
 from turnsmith.runs.folder import RunFolder
 from turnsmith.types import Turn
-from turnsmith.ui.live import Remarks
+from turnsmith.ui.live import MessagePrinter
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import to_line
 from turnsmith.ui.trajectory import INDENT, make_rule, plain
@@ -20,8 +20,8 @@ MAX_LINES = 12
 """Maximum number of lines that the live view shows of an observation; the others are counted."""
 
 
-class Screen(Remarks):
-    """Viewer that prints turns and remarks."""
+class Screen(MessagePrinter):
+    """Progress display of `turnsmith solve`, which prints messages and the turns of all attempts."""
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["Screen"]:
         """Print the label of a piece of work; a progress bar would be mixed with the printed turns."""

@@ -48,7 +48,7 @@ MAX_TOGGLES = 12
 def make_table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], num_names: int | None = None, *, is_grouped: bool = False
 ) -> Table:
-    """Make a plain table. The first `num_names` columns (default: all) are folded text, the others numbers.
+    """Make a plain table. The first `num_names` columns (default: all) hold text, which wraps; the others hold numbers.
 
     A grouped table has a line between rows if the first cell changes.
     """
@@ -108,7 +108,7 @@ def by_task_set(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def list_remarks(result: dict[str, Any]) -> Iterator[str]:
-    """Yield remarks on an evaluation: lost rollouts, and sampling settings that change the policy."""
+    """Yield notes on an evaluation: lost rollouts, and sampling settings that change the policy."""
     name = f"{to_line(result['stage'])} on {to_line(result['task_set'])}"
     if result["num_lost"]:
         yield f"{name}: {describe_losses(result)}"
@@ -123,7 +123,7 @@ def lacks_isolation(result: dict[str, Any]) -> bool:
 
 
 def describe_losses(result: dict[str, Any]) -> str:
-    """Describe lost rollouts, the attempts that count, and bounds of Pass@1 and pass@k if lost rollouts counted."""
+    """Describe lost rollouts, counted attempts, and Pass@1 and pass@k if all lost rollouts had failed or had succeeded."""
     lost = f"{result['num_lost']} rollouts were lost to the infrastructure"
     if result["pass_at_1_bounds"] is None:
         return lost
@@ -164,7 +164,7 @@ def _write(form: str, metrics: dict[str, float]) -> str:
 def trajectories_table(entries: Sequence[JournalEntry]) -> Table:
     """Make a table of trajectories. A stage or task that all share has no column: `describe_shared` names it.
 
-    Only task names are folded, so that ids can be copied. With both a stage and a task column, `ended by` is left out.
+    Only task names wrap, so that ids can be copied. A table with a stage and a task column has no column `ended by`.
     """
     table = make_table([], [])
     left_out = find_shared(entries) or {"ended by"}
@@ -199,7 +199,7 @@ def count_up(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {to_line(name)}" for name, count in Counter(counts).most_common())
 
 
-def toggles_table(report: MismatchReport) -> Table:
+def causes_table(report: MismatchReport) -> Table:
     """Make a table of the share of the log-prob gap that each suspected fault explains, the largest first."""
     policy = ["", f"the policy in {report.dtype}, weights of {report.weights}", f"{report.gap:.2e}", ""]
     rows = [[each.family, each.name, f"{each.gap:.2e}", _percent(each.share)] for each in report.toggles[:MAX_TOGGLES]]
@@ -210,12 +210,12 @@ def _percent(share: float) -> str:
     return f"{share:.1%}" if share > -1 else "worse"
 
 
-def places_table(report: MismatchReport) -> Table:
-    """Make a table of the log-prob gap by turn and position, with and without the fault that explains most."""
-    rows = [*_list_places("turn", report.by_turn), *_list_places("position", report.by_position)]
+def stretches_table(report: MismatchReport) -> Table:
+    """Make a table of the log-prob gap by turn and by position in the context, and of the gap that the best cause leaves."""
+    rows = [*_list_stretches("turn", report.by_turn), *_list_stretches("position", report.by_position)]
     return make_table(["by", "from", "tokens", "gap", "left"], rows, num_names=1, is_grouped=True)
 
 
-def _list_places(name: str, places: Sequence[Stretch]) -> Iterator[list[object]]:
+def _list_stretches(name: str, places: Sequence[Stretch]) -> Iterator[list[object]]:
     for place in places:
         yield [name, place.first, place.num_tokens, f"{place.gap:.1e}", f"{place.left:.1e}"]

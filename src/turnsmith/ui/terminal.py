@@ -61,5 +61,5 @@ def to_printable(text: str) -> str:
 
 
 def to_line(text: str) -> str:
-    """Escape control characters, and join lines and white space."""
+    """Escape control characters, and replace each run of white space, line ends included, by one space."""
     return " ".join(to_printable(text).split())

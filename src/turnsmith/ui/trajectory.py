@@ -30,7 +30,7 @@ def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, cons
 
 
 def head(trajectory: Trajectory) -> Text:
-    """Format the heading of a trajectory: id, outcome and numbers."""
+    """Format the heading of a trajectory: id, outcome, and numbers of turns, tokens and seconds."""
     style = "bold green" if trajectory.resolved else "bold red"
     facts = [
         f"ended by {trajectory.stop_reason}",

@@ -32,8 +32,8 @@ def check_configuration(config: RunConfig) -> None:
     if config.rft or config.stages:
         raise UsageError(
             "engine.kind openai gives text without token ids and log-probs, which RFT and RL need: to train on samples "
-            "of a vLLM server, use engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it on "
-            "training tasks, and name that run folder in rft.conversations of a run of another engine"
+            "of a vLLM server, use engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it on the "
+            "training tasks, and give that run folder as rft.conversations to a run with another engine.kind"
         )
     require("openai", subject="engine.kind openai")
     read_key(section(config))

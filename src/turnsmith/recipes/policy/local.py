@@ -64,7 +64,7 @@ async def open_inprocess_engine(setup: PolicySetup) -> InProcessEngine:
 
 
 async def open_local_trainer(setup: PolicySetup, start: Start, cls: type[LocalTrainer] = LocalTrainer) -> LocalTrainer:
-    """Open a trainer of a class that changes the model of this process in place."""
+    """Open a trainer of class `cls`. It updates the model that this process shares with its engine in place."""
     model = setup.model()
     if isinstance(start.weights, SavedWeights):
         load_weights(start.weights.directory, model)

@@ -14,8 +14,8 @@ from turnsmith.training.memory import longest_context, plan_cache, read_config
 async def open_vllm_engine(setup: PolicySetup) -> Engine:
     """Open an engine of vLLM servers in separate processes, ready on return; their logs go to `setup.logs`.
 
-    The servers share the KV-cache memory that the in-process engine would get. Raises UsageError if a server cannot start,
-    or memory is too small for the run; this check does not count the servers' copies of the weights.
+    All servers together get as much KV-cache memory as the in-process engine would. Raises UsageError if a server cannot
+    start, or if memory is too small for the run. This check ignores the memory for the weights of each server.
     """
     config = setup.config
     directory = find_model(config.model.path)

@@ -35,7 +35,7 @@ class AuditedPatch(Record):
 def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
     """Count the verdicts of audits, and compute the share of failed audits with its 95 % interval.
 
-    The share counts only patches with verdict honest or convicted. Share and interval are None if there are no such patches.
+    The share counts only the verdicts `honest` and `convicted` (failed). Share and interval are None if there is neither.
     """
     counts = Counter(patch.audit.verdict for patch in patches)
     failed, num = counts["convicted"], counts["honest"] + counts["convicted"]
@@ -48,19 +48,19 @@ def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Review:
-    """Audits of a run."""
+    """Audits of a run's patches, and the number of patches that can be audited."""
 
     patches: list[AuditedPatch]
-    num_paid: int
+    num_patches: int
     """Number of distinct patches that resolved their tasks, audited or not."""
 
 
 async def review_run(
     config: RunConfig, folder: RunFolder, limit: int | None, provider: SandboxProvider, progress: Progress
 ) -> Review:
-    """Audit the patches that resolved a task and have no audit: at most `limit`, in an order drawn by the run's seed.
+    """Audit the patches of a run that resolved a task, except those audited before. `limit` bounds the number of patches.
 
-    Each audit is stored at once. Raises UsageError.
+    The run's seed decides which patches are audited first. Each audit is stored at once. Raises UsageError.
     """
     file, limits = folder.audits, config.rollouts
     task_sets = [leave_out_unfit(known, config.sandbox, progress) for known in read_known_sets(config, folder)]
@@ -70,43 +70,45 @@ async def review_run(
         num_workers=limits.grading_workers,
         mutants=list_mutants(*task_sets),
     )
-    paid = find_paid(task_sets, folder)
+    found = find_patches(task_sets, folder)
     done = {(record.instance_id, record.digest): record for record in read_records(file, AuditedPatch)}
-    chosen = choose_by_seed(paid, config.seed, limit)
+    chosen = choose_by_seed(found, config.seed, limit)
     missing = [key for key in chosen if key not in done]
 
     async def audit(key: tuple[str, str]) -> str:
-        done[key] = AuditedPatch(instance_id=key[0], digest=key[1], audit=await auditor.audit(*paid[key]))
+        done[key] = AuditedPatch(instance_id=key[0], digest=key[1], audit=await auditor.audit(*found[key]))
         append_record(file, done[key])
         return done[key].audit.verdict
 
     await for_each(missing, audit, progress, "auditing", num_done=len(chosen) - len(missing), describe=str)
-    return Review([done[key] for key in paid if key in done], len(paid))
+    return Review([done[key] for key in found if key in done], len(found))
 
 
 def choose_by_seed(keys: Iterable[tuple[str, str]], seed: int, limit: int | None) -> list[tuple[str, str]]:
-    """Sort patches by a hash of seed and patch, and take the first `limit`. A larger limit adds patches."""
+    """Choose `limit` (task id, digest) keys in the order of a hash of seed and key. A larger limit keeps these and adds some."""
     order = sorted(keys, key=lambda key: hashlib.sha256(f"{seed}/{'/'.join(key)}".encode()).digest())
     return order[:limit]
 
 
-def find_paid(task_sets: Sequence[TaskSet], folder: RunFolder) -> dict[tuple[str, str], tuple[TaskTree, str]]:
+def find_patches(task_sets: Sequence[TaskSet], folder: RunFolder) -> dict[tuple[str, str], tuple[TaskTree, str]]:
     """Return the distinct patches that resolved their tasks: (task id, digest) → (task tree, patch).
 
     Raises UsageError if a task no longer exists.
     """
     trees = {tree.instance_id: tree for task_set in task_sets for tree in task_set.list_trees()}
     patches = dict.fromkeys(
-        (trajectory.instance_id, trajectory.patch) for journal in folder.journals() for trajectory in read_paid(journal)
+        (trajectory.instance_id, trajectory.patch)
+        for journal in folder.journals()
+        for trajectory in read_resolved(journal)
     )
     if gone := [name for name, _ in patches if name not in trees]:
         raise UsageError(
-            f"{folder.path} has trajectories of {gone[0]}, a task that its task sets lack: put the sets back"
+            f"{folder.path} has trajectories of {gone[0]}, a task that is missing from its task sets: restore the task files"
         )
     digests = {patch: digest_patch(patch) for _, patch in patches}
     return {(name, digests[patch]): (trees[name], patch) for name, patch in patches}
 
 
-def read_paid(journal: Path) -> list[Trajectory]:
+def read_resolved(journal: Path) -> list[Trajectory]:
     """Read the trajectories that resolved their tasks. Raises UsageError."""
     return [trajectory for trajectory in read_last(journal) if trajectory.resolved]

@@ -1,4 +1,7 @@
-"""Review of a run's provenance: recomputes the digests that link engine, journal, sample and micro-batch."""
+"""Review of a run's provenance: checks that the tokens that training used are those that the engine sampled.
+
+Digests are recomputed after each step: engine → journal, journal → training sample, sample → micro-batch.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,17 +23,17 @@ MAX_TOKENS = 65_536
 
 
 @dataclass(frozen=True)
-class BrokenLink:
-    """First link, from engine to micro-batch, whose digest does not match."""
+class ChangedStep:
+    """First step on the way from engine to micro-batch after which a digest does not match."""
 
-    link: Literal["engine → journal", "journal → sample", "sample → micro-batch"]
+    step: Literal["engine → journal", "journal → sample", "sample → micro-batch"]
     found: Break
     journal: Path
 
 
 @dataclass
 class Traced:
-    """Numbers of trajectories, turns and tokens whose provenance is proven or not, up to the first broken link."""
+    """Numbers of trajectories, turns and tokens with and without proven provenance, up to the first digest that differs."""
 
     trajectories: int = 0
     """Number of trajectories with matching digests."""
@@ -39,10 +42,11 @@ class Traced:
     without_digest: int = 0
     """Number of trajectories without a digest: from evaluations, or from versions that recorded none."""
     lost: int = 0
-    """Number of trajectories lost to the infrastructure, which are never trained on."""
+    """Number of trajectories lost to the infrastructure, which training never uses."""
     retokenised: int = 0
     """Number of RFT samples made from text."""
-    broken: BrokenLink | None = field(default=None)
+    broken: ChangedStep | None = field(default=None)
+    """Step after which the first digest differs; None if all match."""
 
     def count(self, trajectory: Trajectory) -> None:
         self.trajectories += 1
@@ -62,7 +66,7 @@ def trace_run(folder: RunFolder) -> Traced:
         found = read_last(journal)
         refuse_gaps(journal, len(found))
         proven = list(keep_with_digests(found, traced))
-        traced.broken = find_broken(proven, journal, trains=journal in training)
+        traced.broken = find_changed(proven, journal, trains=journal in training)
         if traced.broken:
             break
         for trajectory in proven:
@@ -96,18 +100,18 @@ def keep_with_digests(trajectories: Iterable[Trajectory], traced: Traced) -> Ite
             yield trajectory
 
 
-def find_broken(trajectories: list[Trajectory], journal: Path, *, trains: bool) -> BrokenLink | None:
-    """Find the first broken link of a journal and, if training used it, of the samples and micro-batches made from it."""
+def find_changed(trajectories: list[Trajectory], journal: Path, *, trains: bool) -> ChangedStep | None:
+    """Find the first step that changed tokens: up to the journal or, if training used it, up to the micro-batches."""
     for trajectory in trajectories:
         if found := find_break(claim_of_journal(trajectory)):
-            return BrokenLink("engine → journal", found, journal)
+            return ChangedStep("engine → journal", found, journal)
     samples = [remake_sample(trajectory) for trajectory in trajectories] if trains else []
     for sample in samples:
         if found := find_break(Claim.of(sample)):
-            return BrokenLink("journal → sample", found, journal)
+            return ChangedStep("journal → sample", found, journal)
     for claim in (claim for packed in pack(samples, MAX_TOKENS) for claim in claims_of(packed)):
         if found := find_break(claim):
-            return BrokenLink("sample → micro-batch", found, journal)
+            return ChangedStep("sample → micro-batch", found, journal)
     return None
 
 
@@ -117,7 +121,7 @@ def claim_of_journal(trajectory: Trajectory) -> Claim:
 
 
 def remake_sample(trajectory: Trajectory) -> Sample:
-    """Make the training sample of a trajectory as its stage did, but for RFT with the prompt of the rollout."""
+    """Make the training sample of a trajectory. For RFT it keeps the rollout's prompt, which RFT itself replaces."""
     if not trajectory.trajectory_id.startswith(f"{RFT}/"):
         return to_sample(trajectory, advantage=1.0)
     prompt = trajectory.token_ids[: trajectory.prompt_tokens].tolist()

@@ -96,7 +96,7 @@ async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
         stop_reason=StopReason.STOPPED,
         patch=patch,
         isolation=sandbox.isolation,
-        # The remedy at its end is cut off: it applies only to runs that can be resumed.
+        # The remedy at the end of the message is cut off: it applies only to runs that can be resumed.
         detail=f"stopped: {why.rpartition(': ')[0] or why}",
     )
 

@@ -1,7 +1,7 @@
-"""Test command that the user gives, run on a patch. The command decides, since there are no lists of expected tests.
+"""Test command of the user, which decides alone if a patch passes, since no list of expected tests exists.
 
-Tests, and files that decide how tests run, are left out of the patch, as in grading. A plain pytest command runs with a
-sealed report and must run to its end. For any other command, only the exit code counts.
+Tests, and files that decide how tests run, are left out of the patch, as in grading. A plain pytest command must run to its
+end; its report is protected from the tested code. For any other command, only the exit code counts.
 """
 
 import time
@@ -35,9 +35,9 @@ class TestRun(Record):
     lines: tuple[str, ...] = ()
     """Last lines of the command's output."""
     left_out: tuple[str, ...] = ()
-    """Files of the patch that were not applied for the tests, each with its kind."""
+    """Files of the patch that were not applied for the tests, each as `KIND: PATH`."""
     is_sealed: bool = False
-    """True if the tests ran by pytest with a report that the code under test cannot write."""
+    """True if pytest ran the tests and its report was protected from the tested code."""
     duration_s: float = 0.0
 
 
@@ -59,7 +59,7 @@ class GivenTests:
             if patch and not selection.patch:
                 done = TestRun(passed=False, reason="the patch changes only files that are left out")
             else:
-                done = await (self._run_sealed if read_plain(self.command) else self._run_plain)(selection.patch)
+                done = await (self._run_pytest if read_plain(self.command) else self._run_command)(selection.patch)
         except PatchRefused as refusal:
             return TestRun(passed=False, reason=f"the patch is refused: {refusal}")
         return done.model_copy(update={"left_out": left_out, "duration_s": time.monotonic() - started_at})
@@ -69,7 +69,7 @@ class GivenTests:
         """Return the project's test settings, which decide which files of a patch are left out."""
         return Project(self.tree.layers, frozenset(), import_roots=find_import_roots(self.command, self.tree.layers))
 
-    async def _run_sealed(self, patch: str) -> TestRun:
+    async def _run_pytest(self, patch: str) -> TestRun:
         task = self.tree.task.model_copy(update={"test_command": self.command})
         report = await run_tests(self._case.with_task(task), patch, (), {})
         reason = find_reason(report)
@@ -77,7 +77,7 @@ class GivenTests:
         lines = last_lines(report.log)
         return TestRun(passed=not reason, exit_code=exit_code, reason=reason, lines=lines, is_sealed=True)
 
-    async def _run_plain(self, patch: str) -> TestRun:
+    async def _run_command(self, patch: str) -> TestRun:
         async with started(self.provider, SandboxSpec.of(self.tree)) as sandbox:
             await prepare(sandbox, self._case, patch, {})
             result = await sandbox.exec(self.command, timeout_s=self.timeout_s, env=TEST_ENV)
@@ -93,7 +93,7 @@ class GivenTests:
 
 
 def find_reason(report: SuiteReport) -> str:
-    """Return the reason why a pytest run with a sealed report failed; empty if it passed."""
+    """Return the reason why a pytest run failed; empty if it passed."""
     if report.timed_out:
         return f"it took longer than {report.duration_s:.0f} s"
     if report.exit_code:
@@ -109,7 +109,7 @@ def last_lines(output: str) -> tuple[str, ...]:
 
 
 async def check_command(tests: GivenTests) -> Sequence[str]:
-    """Run the test command on the unchanged checkout and return remarks.
+    """Run the test command on the unchanged checkout. Return a warning if the tests already pass.
 
     Raises UsageError if the command cannot run, SandboxError, GradingError.
     """

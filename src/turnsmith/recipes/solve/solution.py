@@ -43,7 +43,7 @@ class Solution(Record):
 
     @property
     def is_success(self) -> bool:
-        """Return True if there is a patch that passed the user's tests, if tests were given."""
+        """Return True if a patch was kept and, if a test command was given, its tests passed on the patch."""
         return bool(self.kept) and (self.verified or not self.test_command)
 
 

@@ -79,7 +79,7 @@ async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
         commit = write_history(layer.with_name("git") / ".git", assignment.tree)
         layers, environment = (layer, layer.with_name("git")), ""
     else:
-        watcher.log("building the environment of the tests, with network")
+        watcher.log("building the Python environment for the tests, with network access")
         built = await build_environment(assignment, layer, folder, assignment.options)
         layers, commit = complete_layers(layer, assignment.tree, built)
         environment = str(built.folder)
