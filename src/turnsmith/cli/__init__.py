@@ -76,7 +76,6 @@ def make_app() -> typer.Typer:
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and exit."""
     if wanted:
         typer.echo(f"turnsmith {__version__}")
         raise typer.Exit()

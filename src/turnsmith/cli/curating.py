@@ -29,7 +29,9 @@ FilterFile = Annotated[
 Unknown = Annotated[
     Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks without the data that a filter needs.")
 ]
-Into = Annotated[str, typer.Option("--into", metavar="NAME=SHARE,…", help="Parts with shares: train=0.9,eval=0.1.")]
+Into = Annotated[
+    str, typer.Option("--into", metavar="NAME=SHARE,…", help="Names and shares of parts, e.g. train=0.9,eval=0.1.")
+]
 By = Annotated[
     Literal["repo", "id", "date"],
     typer.Option(
@@ -101,7 +103,6 @@ def _write_filter(name: str, value: Any, file: Path) -> str:
 
 
 def print_funnel(funnel: Funnel, out: Path) -> None:
-    """Print the number of tasks left after each filter."""
     rows = [("all tasks", "", "", funnel.num_rows)]
     for stage in funnel.stages:
         rows.append((str(stage.filter), str(stage.num_dropped), str(stage.num_unknown), stage.num_left))

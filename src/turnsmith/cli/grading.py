@@ -37,7 +37,7 @@ Preds = Annotated[
     Path,
     typer.Argument(metavar="PREDS", help="File or folder of predictions, as SWE-bench, SWE-agent or OpenHands write."),
 ]
-Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="Task file of the predictions, or its folder.")]
+Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="File of the predictions' tasks, or its folder.")]
 Out = Annotated[
     Path,
     typer.Option("--out", metavar="DIR", show_default=False, help="Folder for the reports [default: current folder]."),
@@ -104,7 +104,6 @@ def check_name(name: str) -> str:
 
 
 def print_summary(summary: dict[str, Any], file: Path) -> None:
-    """Print the counts of a grading report, and its path."""
     rows = [(name.replace("_", " "), summary[f"{name}_instances"]) for name in COUNTS]
     make_console().print(make_table(["predictions", "number"], rows, num_names=1))
     typer.echo(f"report        {file}")

@@ -49,7 +49,7 @@ class ImageSearch:
         return [image for image in self.images if image.state is State.PULLABLE]
 
     @property
-    def lacking(self) -> list[ImageFacts]:
+    def unavailable(self) -> list[ImageFacts]:
         """Images that are missing from their registry, or whose state the registry did not report."""
         return [image for image in self.images if image.state in (State.MISSING, State.UNKNOWN)]
 
@@ -104,9 +104,8 @@ def look_up(names: Sequence[str], program: str) -> list[ImageFacts]:
 
 
 def make_report(
-    images: Sequence[ImageFacts], tasks_of: Counter[str], needs: Estimate, free_bytes: int | None
+    images: Sequence[ImageFacts], tasks_of: Counter[str], total: Estimate, free_bytes: int | None
 ) -> dict[str, Any]:
-    """Return the data that `--json` prints."""
     counts = Counter(image.state for image in images)
     return {
         "images": [
@@ -121,7 +120,7 @@ def make_report(
         ],
         "counts": {state: counts[state] for state in State},
         "free_bytes": free_bytes,
-        **asdict(needs),
+        **asdict(total),
     }
 
 

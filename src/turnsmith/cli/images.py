@@ -55,5 +55,5 @@ def conclude(search: "ImageSearch", pulling: "Pulling | None") -> None:
     """Exit with 1 if an image is not available. Raises UsageError if a full disk stopped the pull."""
     if pulling and pulling.stop:
         raise UsageError(f"{pulling.stop}; {pulling.num_pulled} of {pulling.num_wanted} images are pulled")
-    if search.lacking or (pulling and pulling.faults):
+    if search.unavailable or (pulling and pulling.faults):
         raise typer.Exit(EXIT_FAILED)

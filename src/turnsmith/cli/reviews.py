@@ -23,7 +23,7 @@ from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
     from turnsmith.recipes.review.audit import Review
-    from turnsmith.recipes.review.provenance import Traced
+    from turnsmith.recipes.review.provenance import ProvenanceCounts
 
 NumPatches = Annotated[
     int | None,
@@ -115,7 +115,7 @@ def mismatch(
 
 
 def print_report(report: MismatchReport) -> None:
-    """Print the report of `mismatch`: tables, remarks and conclusion."""
+    """Print the tables, notes and conclusion of `mismatch`."""
     console = make_console()
     console.print(causes_table(report), "", stretches_table(report), "", sep="\n")
     for remark in report.remarks:
@@ -134,36 +134,36 @@ def provenance(run: Run, as_json: Json = False) -> None:
     from turnsmith.recipes.review.provenance import trace_run
 
     folder = RunFolder(run)
-    traced = trace_run(folder)
-    answer(to_json(traced), lambda: print_traced(traced), as_json=as_json)
+    counts = trace_run(folder)
+    answer(to_json(counts), lambda: print_traced(counts), as_json=as_json)
     if folder.stop_reason.exists():
         typer.echo(f"stopped: {to_line(folder.stop_reason.read_text('utf-8'))}", err=True)
-    if traced.broken:
+    if counts.broken:
         raise typer.Exit(EXIT_FAILED)
 
 
-def to_json(traced: "Traced") -> dict[str, object]:
+def to_json(counts: "ProvenanceCounts") -> dict[str, object]:
     """Convert the result of `provenance` to JSON data. `broken` describes the first digest that differs, or is None."""
-    broken = traced.broken
+    broken = counts.broken
     link = broken and {"link": broken.step, "journal": str(broken.journal), **dataclasses.asdict(broken.found)}
-    return dataclasses.asdict(traced) | {"broken": link}
+    return dataclasses.asdict(counts) | {"broken": link}
 
 
-def print_traced(traced: "Traced") -> None:
+def print_traced(counts: "ProvenanceCounts") -> None:
     """Print the numbers of proven and unproven trajectories, and the first digest that differs."""
     typer.echo(
-        f"proven        {traced.trajectories:,} trajectories, {traced.turns:,} turns, {traced.sampled_tokens:,} sampled tokens"
+        f"proven        {counts.trajectories:,} trajectories, {counts.turns:,} turns, {counts.sampled_tokens:,} sampled tokens"
     )
     for count, reason in (
-        (traced.lost, "trajectories were lost to the infrastructure; training never uses them"),
-        (traced.without_digest, "trajectories have turns without a digest: an older version, or another engine"),
-        (traced.retokenised, "RFT samples are imported text that was tokenised here: no engine sampled them"),
+        (counts.lost, "trajectories were lost to the infrastructure; training never uses them"),
+        (counts.without_digest, "trajectories have turns without a digest: an older version, or another engine"),
+        (counts.retokenised, "RFT samples are imported text that was tokenised here: no engine sampled them"),
     ):
         if count:
             typer.echo(f"not proven    {count:,} {reason}")
-    if traced.broken:
-        typer.echo(f"broken        {traced.broken.step}: {to_line(str(traced.broken.found))}")
-        typer.echo(f"journal       {traced.broken.journal}")
+    if counts.broken:
+        typer.echo(f"broken        {counts.broken.step}: {to_line(str(counts.broken.found))}")
+        typer.echo(f"journal       {counts.broken.journal}")
 
 
 def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32", as_json: Json = False) -> None:

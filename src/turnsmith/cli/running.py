@@ -106,7 +106,6 @@ def evaluate(
 
 
 def name_model(config: RunConfig) -> str:
-    """Return the name of the model in predictions."""
     endpoint = config.engine.openai if config.engine.kind == "openai" else None
     return endpoint.model if endpoint else Path(config.model.path).name
 

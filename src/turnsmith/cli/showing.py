@@ -93,7 +93,7 @@ def show(
 
 
 def show_solved(folder: RunFolder, *, as_json: bool) -> None:
-    """Show the solution of `turnsmith solve`. Raises UsageError if it is still running or was killed."""
+    """Show the solution of `turnsmith solve`. Raises UsageError if the command is still running or was killed."""
     from turnsmith.recipes.solve.solution import read_solution
     from turnsmith.ui.solving import show_solution
 
@@ -183,7 +183,7 @@ def show_one(folder: RunFolder, entry: JournalEntry) -> None:
 
 
 def find_one(found: list[JournalEntry], choice: TrajectoryChoice) -> JournalEntry | None:
-    """Return the trajectory whose id was given, or the only one whose id starts so; None if there are several."""
+    """Return the trajectory whose id was given, or the only one whose id starts with it; None if there are several."""
     named = [each for each in found if choice.beginning in (each.short_id, each.trajectory.trajectory_id)]
     if named or (choice.beginning and len(found) == 1):
         return [*named, *found][0]  # an extended run may hold an older trajectory of this id, which comes later

@@ -157,7 +157,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     files = put_into_checkout(assignment) if applied else []
     report(assignment, solution, files, as_json=as_json)
     if apply and not applied:
-        typer.echo("not applied: no attempt gave a patch, its tests failed, or Ctrl-C stopped the attempts", err=True)
+        typer.echo("nothing was applied: no patch passed the tests, or the attempts were stopped", err=True)
     if was_stopped:
         typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_STOPPED)

@@ -55,7 +55,6 @@ def list_kept(folder: RunFolder, stage: str) -> list[int]:
 
 
 def refuse_unfinished(config: RunConfig, folder: RunFolder) -> None:
-    """Raise UsageError if the run is not finished."""
     is_cut = any(not stage.plateau and folder.next_iteration(stage.name) < stage.iterations for stage in config.stages)
     if is_cut or not folder.results.exists():
         raise UsageError(f"{folder.path} is not finished: run `turnsmith resume {folder.path}`, or give --checkpoint")

@@ -93,9 +93,6 @@ class Iteration:
         return read_json(file) if file.exists() else {}
 
     def read_previous_evidence(self) -> dict[str, float]:
-        """Read the evidence of earlier iterations for each sampler setting; empty for the first iteration.
-
-        Evidence is the summed log-likelihood ratio, in nats, of the sampled tokens under the setting and under the policy.
-        """
+        """Read sampler setting → log-likelihood ratio of its tokens against the policy, in nats, over earlier iterations."""
         file = self.run.folder.iteration(self.stage.name, self.number - 1).evidence
         return read_json(file) if file.exists() else {}

@@ -32,15 +32,14 @@ def keep_fitting(run: RunContext) -> RunContext:
     evaluation = [ContextLimit(run.config.agent, "agent.max_context")]
     training = list(list_limits(run))
     sources = run.config.task_sets
-    for limits in [*evaluation, *training]:
-        run.policy.dialogues.check_budget(limits.agent.max_observation_tokens)
+    for limit in [*evaluation, *training]:
+        run.policy.dialogues.check_budget(limit.agent.max_observation_tokens)
     eval_tasks = [fit(each, evaluation, find_named(sources.get(each.name)), run) for each in run.eval_tasks]
     train_tasks = fit(run.train_tasks, training, find_named(sources.get(TRAIN)), run)
     return replace(run, eval_tasks=eval_tasks, train_tasks=train_tasks)
 
 
 def list_limits(run: RunContext) -> Iterator[ContextLimit]:
-    """List the context limits of RFT and of the RL stages."""
     if rft := run.config.rft:
         yield ContextLimit(run.agent_for(rft), "rft.max_context", rft.demonstration)
     for index, stage in enumerate(run.config.stages):
@@ -52,9 +51,9 @@ def find_named(source: TaskSetConfig | None) -> Collection[str]:
     return source.tasks if source else ()
 
 
-def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str], run: RunContext) -> TaskSet:
+def fit(task_set: TaskSet, limits: Sequence[ContextLimit], named: Collection[str], run: RunContext) -> TaskSet:
     """Leave out and report the tasks of a set whose first prompt exceeds a context limit. Raises UsageError."""
-    misfits = {task.instance_id: misfit for task in task_set.tasks if (misfit := find_misfit_part(task, parts, run))}
+    misfits = {task.instance_id: misfit for task in task_set.tasks if (misfit := find_exceeded(task, limits, run))}
     kept = [task for task in task_set.tasks if task.instance_id not in misfits]
     if refused := next((name for name in misfits if name in named or not kept), ""):
         raise UsageError(f"task {refused}: {misfits[refused].detail}")
@@ -63,11 +62,11 @@ def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str]
     return replace(task_set, tasks=kept, aside={**task_set.aside, **misfits})
 
 
-def find_misfit_part(task: Task, parts: Sequence[ContextLimit], run: RunContext) -> SetAside | None:
+def find_exceeded(task: Task, limits: Sequence[ContextLimit], run: RunContext) -> SetAside | None:
     """Describe the first context limit that a task's first prompt exceeds; None if it fits all."""
-    for part in parts:
+    for limit in limits:
         if misfit := find_misfit(
-            task, run.policy.dialogues, run.scaffold, part.agent, demonstration=part.demonstration, limit=part.key
+            task, run.policy.dialogues, run.scaffold, limit.agent, demonstration=limit.demonstration, limit=limit.key
         ):
-            return SetAside(f"the first prompt does not fit into {part.key} ({part.agent.max_context})", misfit)
+            return SetAside(f"the first prompt does not fit into {limit.key} ({limit.agent.max_context})", misfit)
     return None

@@ -66,7 +66,7 @@ def load_samples(
     if not samples:
         counted = ", ".join(f"{int(count)} {name.partition('/')[2]}" for name, count in counts.items())
         raise UsageError(
-            f"no conversation of {name} is resolved and fits {max_tokens} tokens ({counted}): give more of them"
+            f"no conversation of {name} is resolved and fits {max_tokens} tokens ({counted}): give more conversations"
         )
     kept = float(len(samples))
     return samples, counts | {"conversations/kept": kept, "conversations/retokenised": kept}

@@ -42,7 +42,7 @@ class EvalResult(BaseModel):
     num_attempts: int | None = None
     """Number of attempts counted in `pass_at_1`; None in results of older versions."""
     num_tasks_at_k: int | None = None
-    """Number of tasks counted in `pass_at_k`, which have k attempts; None in results of older versions."""
+    """Number of tasks with at least k attempts, which `pass_at_k` counts; None in results of older versions."""
     num_tasks_in_set: int | None = None
     """Number of all tasks of the set, including those that lost all attempts; None in results of older versions."""
     pass_at_1_bounds: tuple[float, float] | None = None

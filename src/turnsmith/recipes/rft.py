@@ -122,7 +122,6 @@ def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> l
 
 
 def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:
-    """Make the optimizer batches of all RFT epochs."""
     seeds = [draw_seed(f"{seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
     return [batch for seed in seeds for batch in deal(samples, rft, seed)]
 
@@ -133,7 +132,6 @@ def make_loss(batch: list[Sample]) -> LossFn:
 
 
 def describe(trajectories: list[Trajectory], kept: list[Trajectory]) -> dict[str, float]:
-    """Compute metrics of the trajectories that RFT collected and kept."""
     return {
         "rollouts/collected": len(trajectories),
         "rollouts/kept": len(kept),

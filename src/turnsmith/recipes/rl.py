@@ -76,7 +76,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
 
 
 async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
-    """Collect G trajectories of each task. Raises UsageError if one lacks the digest that proves that it was sampled."""
+    """Collect `group_size` trajectories of each task. Raises UsageError if one lacks the engine's digest of its tokens."""
     number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.files.trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
@@ -104,7 +104,7 @@ def form_groups(trajectories: Sequence[Trajectory], iteration: Iteration) -> lis
 
 
 async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration) -> Metrics:
-    """Take one pass of optimizer steps over the groups with signal; return the metrics."""
+    """Take one pass of optimizer steps over the groups with unequal results; return the metrics."""
     stage, run = iteration.stage, iteration.run
     advantages, make_loss = choose_algorithm(stage)
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
@@ -112,7 +112,7 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
     if not samples:
         return counts | {"optimizer/steps": 0.0}
-    samples = await score(trainer, samples, stage)
+    samples = await add_old_logprobs(trainer, samples, stage)
     gap = measure_gap(samples, run.config.logprob_gap)
     if stage.old_logprobs == "engine":
         samples = [replace(sample, old_logprobs=None) for sample in samples]
@@ -126,7 +126,7 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
 
 
-async def score(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> list[Sample]:
+async def add_old_logprobs(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> list[Sample]:
     """Add the log-probs of the trainer before the update (`old_logprobs`) to the samples."""
     old = await trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
     return [replace(sample, old_logprobs=old[sample.trajectory_id]) for sample in samples]

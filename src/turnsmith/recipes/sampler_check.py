@@ -47,12 +47,12 @@ SKEW_NATS = 40.0
 
 
 def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
-    """Compute the mean |difference| of trainer's and engine's log-probs of loss tokens. Raises TrainingError above `stop`."""
+    """Compute the mean |difference| of trainer's and engine's log-probs of loss tokens. Raises TrainingError above `bounds.stop`."""
     gaps = [abs(s.old_logprobs - s.sampled_logprobs)[s.loss_mask] for s in samples if s.old_logprobs is not None]
     gap = float(np.concatenate(gaps).mean(dtype=np.float64))
     if gap > bounds.stop:
         raise TrainingError(
-            f"engine and trainer log-probs differ by {gap:.2g} per token on average, past logprob_gap.stop {bounds.stop}: "
+            f"engine and trainer log-probs differ by {gap:.2g} per token on average, above logprob_gap.stop {bounds.stop}: "
             "the engine does not sample from the policy"
         )
     return gap
@@ -96,7 +96,7 @@ def measure_filter(measured: Surprisal) -> Metrics:
 
 
 def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
-    """Return as metrics, for temperature, top_p and each other kind of setting, the best value and its evidence in nats."""
+    """Return as metrics, for temperature, top_p and so on, the likeliest value and its log-likelihood ratio in nats."""
     best = [find_best({each: evidence[each] for each in evidence if each.kind == kind}) for kind in VALUES if evidence]
     return {
         **{f"sampler/{each.kind}": each.value for each in best},
@@ -129,12 +129,12 @@ def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
     filters = [describe_filter(share)] if abs(share) > WARN_SHARE else []
     if gap > config.warn_gap:
         where = "`turnsmith mismatch RUN` looks for the cause"
-        return [f"the log-prob gap {gap:.1e} is past logprob_gap.warn {config.warn_gap:g}: {where}", *filters]
+        return [f"the log-prob gap {gap:.1e} is above logprob_gap.warn {config.warn_gap:g}: {where}", *filters]
     return filters + list_settings(metrics, ALARM_NATS)
 
 
 def list_settings(metrics: Metrics, alarm: float) -> list[str]:
-    """Describe the sampler setting with the most evidence, if it reaches `alarm` nats."""
+    """Describe the sampler setting with the largest log-likelihood ratio, if that reaches `alarm` nats."""
     nats = {kind: metrics.get(f"sampler/{kind}_nats", 0.0) for kind in VALUES}
     kind = max(nats, key=lambda each: nats[each])
     if nats[kind] < alarm:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from turnsmith.config import TRAIN, RunConfig, TaskSetConfig
-from turnsmith.recipes.checkpoints import Checkpoint
+from turnsmith.recipes.checkpoints import Checkpoint, list_stages
 from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.ui.comparison import Comparison, describe_p, load_evaluation
 from turnsmith.ui.reading import list_evaluations, read_results, read_tasks
@@ -47,7 +47,7 @@ def write_card(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint, fac
 
 def list_stages_up_to(config: RunConfig, checkpoint: Checkpoint) -> list[str]:
     """List the stages up to that of the checkpoint, in order."""
-    stages = [*(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
+    stages = list_stages(config)
     return stages[: stages.index(checkpoint.stage) + 1]
 
 

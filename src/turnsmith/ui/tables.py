@@ -41,7 +41,7 @@ TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
 }
 """Heading → function that returns the cell of a trajectory, for the table of trajectories."""
 
-MAX_TOGGLES = 12
+MAX_CAUSES = 12
 """Maximum number of suspected faults in the table of `turnsmith mismatch`; JSON lists all."""
 
 
@@ -202,7 +202,7 @@ def count_up(counts: dict[str, int]) -> str:
 def causes_table(report: MismatchReport) -> Table:
     """Make a table of the share of the log-prob gap that each suspected fault explains, the largest first."""
     policy = ["", f"the policy in {report.dtype}, weights of {report.weights}", f"{report.gap:.2e}", ""]
-    rows = [[each.family, each.name, f"{each.gap:.2e}", _percent(each.share)] for each in report.toggles[:MAX_TOGGLES]]
+    rows = [[each.family, each.name, f"{each.gap:.2e}", _percent(each.share)] for each in report.toggles[:MAX_CAUSES]]
     return make_table(["toggled", "were this the engine", "gap", "explained"], [policy, *rows], num_names=2)
 
 

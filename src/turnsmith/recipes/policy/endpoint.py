@@ -40,7 +40,6 @@ def check_configuration(config: RunConfig) -> None:
 
 
 def section(config: RunConfig) -> EndpointConfig:
-    """Return the configuration's section `engine.openai`."""
     assert config.engine.openai
     return config.engine.openai
 

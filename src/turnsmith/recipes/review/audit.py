@@ -110,5 +110,4 @@ def find_patches(task_sets: Sequence[TaskSet], folder: RunFolder) -> dict[tuple[
 
 
 def read_resolved(journal: Path) -> list[Trajectory]:
-    """Read the trajectories that resolved their tasks. Raises UsageError."""
     return [trajectory for trajectory in read_last(journal) if trajectory.resolved]

@@ -1,7 +1,4 @@
-"""Diagnosis of a gap between the log-probs of engine and policy.
-
-The log-probs of one iteration's rollouts are computed again under each possible cause, and compared with the engine's.
-"""
+"""Diagnosis of a gap between the log-probs of engine and policy: computes them again under each possible cause."""
 
 import random
 from collections.abc import Iterator

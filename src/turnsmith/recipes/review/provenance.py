@@ -1,7 +1,4 @@
-"""Review of a run's provenance: checks that the tokens that training used are those that the engine sampled.
-
-Digests are recomputed after each step: engine → journal, journal → training sample, sample → micro-batch.
-"""
+"""Review of a run's provenance: checks by digests that training used exactly the tokens that the engine sampled."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -32,7 +29,7 @@ class ChangedStep:
 
 
 @dataclass
-class Traced:
+class ProvenanceCounts:
     """Numbers of trajectories, turns and tokens with and without proven provenance, up to the first digest that differs."""
 
     trajectories: int = 0
@@ -54,24 +51,24 @@ class Traced:
         self.sampled_tokens += int(trajectory.sampled.sum())
 
 
-def trace_run(folder: RunFolder) -> Traced:
+def trace_run(folder: RunFolder) -> ProvenanceCounts:
     """Recompute all digests of a run, training journals first. Raises UsageError if the folder is not a run.
 
     Digests cover the number of the policy version and not its weights, so checkpoints are not needed.
     """
     read_json(folder.config)
-    traced = Traced(retokenised=count_retokenised(folder))
+    counts = ProvenanceCounts(retokenised=count_retokenised(folder))
     training = folder.stage_journals()
     for journal in [*training, *(path for path in folder.journals() if path not in training)]:
         found = read_last(journal)
         refuse_gaps(journal, len(found))
-        proven = list(keep_with_digests(found, traced))
-        traced.broken = find_changed(proven, journal, trains=journal in training)
-        if traced.broken:
+        proven = list(keep_with_digests(found, counts))
+        counts.broken = find_changed(proven, journal, trains=journal in training)
+        if counts.broken:
             break
         for trajectory in proven:
-            traced.count(trajectory)
-    return traced
+            counts.count(trajectory)
+    return counts
 
 
 def refuse_gaps(journal: Path, num_found: int) -> None:
@@ -80,7 +77,7 @@ def refuse_gaps(journal: Path, num_found: int) -> None:
     collected = int(read_json(metrics).get("rollouts/collected", 0)) if metrics.exists() else 0
     if num_found < collected:
         raise UsageError(
-            f"{journal} holds {num_found} of {collected} trajectories that were collected: put the whole journal back"
+            f"{journal} holds {num_found} of {collected} trajectories that were collected: restore the whole journal from a copy"
         )
 
 
@@ -89,13 +86,13 @@ def count_retokenised(folder: RunFolder) -> int:
     return int(read_json(metrics).get("samples/retokenised", 0)) if metrics.exists() else 0
 
 
-def keep_with_digests(trajectories: Iterable[Trajectory], traced: Traced) -> Iterator[Trajectory]:
-    """Yield the trajectories with a digest; add the others to the counts in `traced`."""
+def keep_with_digests(trajectories: Iterable[Trajectory], counts: ProvenanceCounts) -> Iterator[Trajectory]:
+    """Yield the trajectories with a digest; count the others in `counts`."""
     for trajectory in trajectories:
         if not OUTCOMES[trajectory.outcome].in_loss:
-            traced.lost += 1
+            counts.lost += 1
         elif has_no_digest(trajectory):
-            traced.without_digest += 1
+            counts.without_digest += 1
         else:
             yield trajectory
 

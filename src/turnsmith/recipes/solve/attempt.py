@@ -34,7 +34,7 @@ class Watcher(Progress, Protocol):
 
 @dataclass(frozen=True)
 class AttemptSetup:
-    """Objects that all attempts share."""
+    """Objects that all attempts of one `turnsmith solve` share."""
 
     config: RunConfig
     folder: RunFolder
@@ -78,13 +78,13 @@ async def play(rollout: Rollout, setup: AttemptSetup) -> Trajectory:
                 trajectory = await episode.play()
                 return trajectory if trajectory.patch else trajectory.grow(patch=await sandbox.diff())
             except (asyncio.CancelledError, OutOfBudget, UsageError) as error:
-                append_trajectory(setup.journal, await rescue(episode, sandbox, str(error)))
+                append_trajectory(setup.journal, await end_early(episode, sandbox, str(error)))
                 raise
     except SandboxError as error:
         return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
 
-async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
+async def end_early(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
     """Return the partial trajectory of a stopped episode, with the reason and the patch so far."""
     try:
         patch = await sandbox.diff()

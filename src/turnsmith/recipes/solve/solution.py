@@ -112,7 +112,6 @@ def find_refusal(patch: str) -> str:
 
 
 def write_tests(folder: RunFolder, trajectory: Trajectory, run: TestRun) -> None:
-    """Write the result of the user's tests on an attempt's patch."""
     write_json(folder.attempt_tests(trajectory.index), run.model_dump(mode="json"))
 
 

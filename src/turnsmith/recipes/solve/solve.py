@@ -53,7 +53,7 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
     try:
         if provider.isolation == Isolation.NONE:
             watcher.log(f"warning: sandbox.kind is {config.sandbox.kind}: the agent is not isolated from this machine")
-        tree = await lay_out(assignment, watcher)
+        tree = await write_task(assignment, watcher)
         tests = open_tests(assignment, tree, provider)
         for remark in await check_command(tests) if tests else []:
             watcher.log(remark)
@@ -70,7 +70,7 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
         await provider.close()
 
 
-async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
+async def write_task(assignment: Assignment, watcher: Watcher) -> TaskTree:
     """Write the copy of the checkout to disk as a task with a git history of one commit. Raises UsageError."""
     folder, name = assignment.folder.task_set(TASK_SET).absolute(), assignment.checkout.name
     layer = TreeStore(folder).write(name, assignment.tree)
@@ -125,13 +125,11 @@ async def build_environment(
 
 
 def open_tests(assignment: Assignment, tree: TaskTree, provider: SandboxProvider) -> GivenTests | None:
-    """Return the user's tests, ready to run; None if no test command was given."""
     timeout_s = assignment.config.rollouts.tests_timeout_s
     return GivenTests(assignment.tests, tree, provider, timeout_s) if assignment.tests else None
 
 
 def plan_attempts(assignment: Assignment, tree: TaskTree) -> list[Rollout]:
-    """Plan the attempts, each with its own random seed."""
     return plan_rollouts(
         [tree],
         prefix=STAGE,
