@@ -47,7 +47,7 @@ SKEW_NATS = 40.0
 
 
 def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
-    """Compute the mean |difference| of trainer's and engine's log-probs of loss tokens. Raises TrainingError above `bounds.stop`."""
+    """Compute the mean |difference| of trainer's and engine's log-probs of loss tokens. Raises TrainingError above `stop`."""
     gaps = [abs(s.old_logprobs - s.sampled_logprobs)[s.loss_mask] for s in samples if s.old_logprobs is not None]
     gap = float(np.concatenate(gaps).mean(dtype=np.float64))
     if gap > bounds.stop:
