@@ -78,7 +78,7 @@ def test_evaluation_tasks_older_than_a_training_task_cause_a_warning(tmp_path):
     assert listener.said == []
     warn_of_older(train, [mine, other], listener)
     [said] = listener.said
-    assert said.startswith("1 of the 4 evaluated tasks") and "older" in said
+    assert said.startswith("1 of 4 evaluation tasks") and "older" in said
     assert "--by date" in said
 
 
