@@ -58,8 +58,8 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
     """Return test function → its mutants, for the functions of some tests; `sources` maps paths to test files."""
     found = {}
     for function in sorted({to_function(test) for test in tests}):
-        file, _, place = function.partition("::")
-        test = sources[file].tests.get(place) if file in sources else None
+        file, _, name = function.partition("::")
+        test = sources[file].tests.get(name) if file in sources else None
         if test and (mutations := [*Operators(sources[file], Scope(test), random).find_all()]):
             found[function] = [Mutant(function, edits) for edits in mutations]
     return found
@@ -71,14 +71,14 @@ def find_candidates(sources: Mapping[str, Source], function: str, random: Random
     First come mutants of expectations in any branch, the last one first, then of columns of `parametrize`, then of other
     literals. A method that no file defines has one mutant, which changes its first comparison.
     """
-    file, _, place = function.partition("::")
+    file, _, name = function.partition("::")
     source = sources.get(file)
-    if source and (test := source.tests.get(place)):
+    if source and (test := source.tests.get(name)):
         operators = Operators(source, Scope(test), random)
         expectations = reversed([*operators.find_all(everywhere=True)])
         yield from (Mutant(function, edits) for edits in chain(expectations, operators.find_in_literals()))
     elif source:
-        yield from (Mutant(function, (edit,)) for edit in change_comparison(source, place))
+        yield from (Mutant(function, (edit,)) for edit in change_comparison(source, name))
 
 
 @dataclass(frozen=True)

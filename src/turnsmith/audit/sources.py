@@ -81,7 +81,7 @@ class Source:
     @cached_property
     def tests(self) -> dict[str, Test]:
         """Return name (`test_y` or `TestX::test_y`) → function, for all functions that the file defines."""
-        return {place: node for place, node in self.definitions.items() if isinstance(node, Test)}
+        return {name: node for name, node in self.definitions.items() if isinstance(node, Test)}
 
 
 def _find_definitions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Test | ast.ClassDef]]:

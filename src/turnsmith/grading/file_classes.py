@@ -72,7 +72,7 @@ def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozen
 
 def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
     """Return path → file on disk, for the regular files (no links) of the tree that the stacked folders form."""
-    return {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
+    return {path: file for path, file in walk_merged(layers) if file.is_file() and not file.is_symlink()}
 
 
 def find_unmentioned(
@@ -82,8 +82,8 @@ def find_unmentioned(
     if not (wanted := {word for each in words.values() for word in each}):
         return frozenset()
     mentions = {
-        path: wanted.intersection(re.findall(r"\w+", place.read_text("latin-1")))
-        for path, place in files.items()
+        path: wanted.intersection(re.findall(r"\w+", file.read_text("latin-1")))
+        for path, file in files.items()
         if (path.endswith(SOURCES) and classify(path, test_files) is HunkClass.SOURCE)
         or PurePosixPath(path).name in ENTRY_POINTS
     }

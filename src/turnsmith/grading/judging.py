@@ -25,8 +25,8 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
         return Grade(
             outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than their limit of {report.limit_s:.0f} s"
         )
-    ours = sentinels.statuses if sentinels else {}
-    results = {test: result for test, result in report.results.items() if test not in ours}
+    known = sentinels.statuses if sentinels else {}
+    results = {test: result for test, result in report.results.items() if test not in known}
     statuses = RULES[task.status_rules](task, replace(report, results=results))
     if not statuses:
         return Grade(outcome=Outcome.UNRESOLVED, detail="no test is expected, and none was seen")

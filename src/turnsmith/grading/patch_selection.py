@@ -56,19 +56,19 @@ class Project:
 
     def _is_for_tests(self, path: str) -> bool:
         """Return True if only tests use the file, or if it is a new file that hides a module that only tests use."""
-        places = [*list_replaced_modules(path), path]
-        if not self.test_data.isdisjoint(places):
+        paths = [*list_replaced_modules(path), path]
+        if not self.test_data.isdisjoint(paths):
             return True
-        if not any(map(SUPPORT.fullmatch, places)):
+        if not any(map(SUPPORT.fullmatch, paths)):
             return False
         support = find_support(self.layers, self.test_files) - self.source_files
-        return not support.isdisjoint(places)
+        return not support.isdisjoint(paths)
 
 
 def list_replaced_modules(path: str) -> list[str]:
     """List the modules that a new file could replace: `a/testing/b.py` → `["a.py", "a/testing.py", "a/testing/b.py"]`."""
-    place = PurePosixPath(path)
-    return [str(each.with_name(f"{each.name.partition('.')[0]}.py")) for each in (*place.parents, place) if each.stem]
+    file = PurePosixPath(path)
+    return [str(each.with_name(f"{each.name.partition('.')[0]}.py")) for each in (*file.parents, file) if each.stem]
 
 
 def describe_project(tree: TaskTree) -> Project:

@@ -135,10 +135,10 @@ def format_script(case: Case) -> str:
 
 def report_ungradable(submission: Submission, progress: Progress) -> list[str]:
     """Log the predictions whose test results this installation cannot read, with the reasons; return their task ids."""
-    aside = submission.task_set.aside
-    names = [each.instance_id for each in submission.predictions if each.instance_id in aside]
+    ungradable = submission.task_set.aside
+    names = [each.instance_id for each in submission.predictions if each.instance_id in ungradable]
     for name in names:
-        progress.log(f"{name} could not be graded: it {aside[name].detail}")
+        progress.log(f"{name} could not be graded: it {ungradable[name].detail}")
     return names
 
 

@@ -50,7 +50,7 @@ class Report:
     folder: Path
     run: str
 
-    def place(self, prediction: Prediction) -> Path:
+    def folder_of(self, prediction: Prediction) -> Path:
         """Return the folder of one prediction: `report.json`, `patch.diff`, `test_output.txt`, `run_instance.log`, `eval.sh`."""
         names = (to_folder_name(prediction.model), to_folder_name(prediction.instance_id))
         return self.folder.joinpath("logs", "run_evaluation", self.run, *names)
@@ -88,27 +88,27 @@ class Examination:
 
 def read_verdict(report: Report, prediction: Prediction) -> bool | None:
     """Read an earlier verdict: True if resolved, None if there is none. Raises UsageError if it is for another patch."""
-    place = report.place(prediction)
-    if not (place / REPORT).exists():
+    folder = report.folder_of(prediction)
+    if not (folder / REPORT).exists():
         return None
-    verdict = read_json(place / REPORT).get(prediction.instance_id)
-    if not verdict or (place / PATCH).read_bytes() != to_bytes(prediction.patch):
-        raise UsageError(f"{place} holds the verdict on another patch for this task: give another --run or --out")
+    verdict = read_json(folder / REPORT).get(prediction.instance_id)
+    if not verdict or (folder / PATCH).read_bytes() != to_bytes(prediction.patch):
+        raise UsageError(f"{folder} holds the verdict on another patch for this task: give another --run or --out")
     return bool(verdict["resolved"])
 
 
 def write_examination(report: Report, seen: Examination) -> None:
     """Write the files of one prediction; `report.json` last, so that it marks them as complete."""
-    place = make_folder(report.place(seen.prediction))
-    (place / PATCH).write_bytes(to_bytes(seen.prediction.patch))
+    folder = make_folder(report.folder_of(seen.prediction))
+    (folder / PATCH).write_bytes(to_bytes(seen.prediction.patch))
     texts = {LOG: format_log(seen), SCRIPT: seen.script if seen.applied else None, TEST_OUTPUT: format_output(seen)}
     for name, text in texts.items():
         if text is None:
-            (place / name).unlink(missing_ok=True)  # of an earlier attempt
+            (folder / name).unlink(missing_ok=True)  # of an earlier attempt
         else:
-            (place / name).write_text(text, encoding="utf-8", errors="replace")
+            (folder / name).write_text(text, encoding="utf-8", errors="replace")
     if seen.has_report:
-        write_json(place / REPORT, {seen.prediction.instance_id: describe(seen)})
+        write_json(folder / REPORT, {seen.prediction.instance_id: describe(seen)})
 
 
 def to_bytes(patch: str) -> bytes:
@@ -166,8 +166,8 @@ def describe(seen: Examination) -> dict[str, Any]:
 def split(tests: Sequence[str], statuses: Mapping[str, str]) -> dict[str, list[str]]:
     """Split expected tests into passed and failed tests."""
     success = [test for test in tests if statuses.get(test) == "passed"]
-    held = set(success)
-    return {"success": success, "failure": [test for test in tests if test not in held]}
+    passed = set(success)
+    return {"success": success, "failure": [test for test in tests if test not in passed]}
 
 
 def summarise(
@@ -205,7 +205,7 @@ def find_reasons(report: Report, failed: Iterable[Prediction]) -> dict[str, Reas
     """Find the failure reasons in logs of failed predictions; return task id → reason."""
     reasons = {}
     for prediction in failed:
-        files = [report.place(prediction) / name for name in (TEST_OUTPUT, LOG)]
+        files = [report.folder_of(prediction) / name for name in (TEST_OUTPUT, LOG)]
         log = "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists())
         if reason := find_reason(log):
             reasons[prediction.instance_id] = reason

@@ -99,11 +99,11 @@ def judge_whole_map(task: Task, report: SuiteReport) -> dict[str, str]:
         if status in counted:
             name = ".".join(test.split("::")[1:]) or test
             seen[name] = max(status, seen.get(name, "passed"), key=SEVERITY.index)
-    ends: dict[str, str] = {}
+    judged: dict[str, str] = {}
     for name, must in expected.items():
         status = seen.get(name, MISSING)
-        ends[name] = "passed" if status == must else UNEXPECTED if status == "passed" else status
-    return ends | dict.fromkeys(seen.keys() - expected.keys(), UNEXPECTED)
+        judged[name] = "passed" if status == must else UNEXPECTED if status == "passed" else status
+    return judged | dict.fromkeys(seen.keys() - expected.keys(), UNEXPECTED)
 
 
 def _read_map(task: Task) -> dict[str, str]:

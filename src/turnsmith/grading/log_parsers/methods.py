@@ -61,8 +61,8 @@ def _read_status(text: str, *, at_end: bool) -> TestResult | None:
     """Read a status that is the whole text or, with `at_end`, the end of the text after output of the test."""
     if skipped := SKIPPED.fullmatch(text):
         return TestResult("skipped", skipped[1].strip("'\""))
-    ends = [word for word in UNITTEST_STATUSES if text == word or (at_end and text.endswith(word))]
-    return TestResult(UNITTEST_STATUSES[max(ends, key=len)]) if ends else None
+    words = [word for word in UNITTEST_STATUSES if text == word or (at_end and text.endswith(word))]
+    return TestResult(UNITTEST_STATUSES[max(words, key=len)]) if words else None
 
 
 def _read_headings(lines: list[str]) -> Found:
