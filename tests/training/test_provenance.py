@@ -30,7 +30,7 @@ from turnsmith.engines.torch.blocks import blocks_for
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import ProvenanceError
 from turnsmith.rollouts.samples import to_rft_sample, to_sample
-from turnsmith.training.provenance import Claim, check_provenance, find_break
+from turnsmith.training.provenance import SampleArrays, check_provenance, find_difference
 from turnsmith.types import ExecResult, Task, Trajectory, add_tokenizer_provenance
 
 torch.set_num_threads(1)
@@ -177,7 +177,7 @@ def test_the_first_turn_that_differs_is_named():
         for at in (turn.start - 1, turn.start, turn.end - 1):
             token_ids = trajectory.token_ids.copy()
             token_ids[at] += 1
-            found = find_break(Claim.of(to_sample(trajectory.grow(token_ids=token_ids), 1.0)))
+            found = find_difference(SampleArrays.of(to_sample(trajectory.grow(token_ids=token_ids), 1.0)))
             assert found.turn == number
 
 
@@ -187,10 +187,10 @@ def test_turns_excluded_from_fine_tuning_are_proven_and_stay_excluded():
     sample = to_rft_sample(broken, prompt)
     assert [link.trains for link in sample.provenance.links] == [turn.format_error is None for turn in broken.turns]
     assert 0 < sample.num_loss_tokens < broken.sampled.sum()
-    assert find_break(Claim.of(sample)) is None
+    assert find_difference(SampleArrays.of(sample)) is None
     edited = replace(sample, token_ids=np.concatenate([[5, 6, 8], sample.token_ids[3:]]))
     assert (
-        str(find_break(Claim.of(edited)))
+        str(find_difference(SampleArrays.of(edited)))
         == f"{broken.trajectory_id}, prompt: its tokens are not those that were rendered"
     )
 
@@ -198,7 +198,7 @@ def test_turns_excluded_from_fine_tuning_are_proven_and_stay_excluded():
 def test_text_of_other_systems_is_proven_from_its_tokenisation_on():
     plain = replace(to_sample(play_once()[0][0], 1.0), provenance=None)
     sample = add_tokenizer_provenance(plain)
-    assert sample.provenance.source == "tokenizer" and find_break(Claim.of(sample)) is None
+    assert sample.provenance.source == "tokenizer" and find_difference(SampleArrays.of(sample)) is None
     for at in range(0, len(sample), 7):
         mistaken = replace(sample, token_ids=np.where(np.arange(len(sample)) == at, 339, sample.token_ids))
-        assert find_break(Claim.of(mistaken))
+        assert find_difference(SampleArrays.of(mistaken))

@@ -70,7 +70,7 @@ def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[
 
 
 def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) -> C:
-    """Validate the data of a file; overrides set the keys in `given`. Raises UsageError that names file and key."""
+    """Validate the data of a file. `given` lists the keys that overrides set. Raises UsageError that names file and key."""
     drop_removed_keys(data, path)
     rename_moved_keys(data, path)
     try:

@@ -28,7 +28,7 @@ IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class NameTable:
-    """Short names of one kind of exchangeable part, such as algorithms; any import path is accepted as well."""
+    """Short names of one kind of object, such as algorithms; any import path is accepted as well."""
 
     kind: str
     """Noun for messages, such as `algorithm`."""

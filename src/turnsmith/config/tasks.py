@@ -30,7 +30,7 @@ class TaskSetConfig(Section):
     seed: int | None = None
     """Random seed for making tasks; the run's seed if absent."""
     package: str | None = None
-    """Package to put bugs into: `name==version` from the package index, or the path of a local git checkout."""
+    """Package into which bugs are inserted: `name==version` from the package index, or the path of a local git checkout."""
     package_tasks: int = Field(12, ge=1)
     """Number of tasks to make from a package."""
 

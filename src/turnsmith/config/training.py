@@ -111,7 +111,7 @@ class StageConfig(Section):
     denominator: Literal["batch", "group"] = "batch"
     """Divisor of the loss (`dapo`): sampled tokens in the batch, or in each of its groups (`group`, closer to Eq. 8)."""
     curriculum: bool = False
-    """Drop tasks that no rollout of the previous stage solved, or at least 2/3 of its rollouts (paper §4.3)."""
+    """Drop tasks whose solve rate in the previous stage is 0, or at least 2/3 (paper §4.3)."""
     curriculum_from: str | None = None
     """Run and stage whose solve rates the curriculum uses instead of the previous stage's, such as `runs/first:stage1`."""
     permute_rewards: bool = False

@@ -21,7 +21,7 @@ class Toggle(Record):
 
 
 class Setting(Record):
-    """Sampler setting (temperature or filter) under which the sampled tokens are most likely."""
+    """Sampler setting (temperature or filter) under which the sampled tokens are most likely, of those that were tried."""
 
     name: str
     nats: float
@@ -31,7 +31,7 @@ class Setting(Record):
     surprise: float
     """Mean −log p of the sampled tokens under the policy, nats per token."""
     entropy: float
-    """Mean −log p expected for tokens of the policy, nats per token."""
+    """Mean −log p expected for tokens that the policy samples, nats per token."""
     expected: float
     """Mean −log p expected for tokens sampled with this setting, nats per token."""
 

@@ -66,7 +66,7 @@ def distributions(model: PreTrainedModel, trajectory: Trajectory) -> list[Sample
 
 
 def refine(alternative: Alternative) -> tuple[Alternative, ...]:
-    """List a setting and its neighbours in small steps."""
+    """List a setting and settings of the same kind with slightly smaller or larger values."""
     step, count = STEPS[alternative.kind]
     values = [round(alternative.value + step * each, 6) for each in range(-count, count + 1)]
     # Temperature 1, top-p 1 and min-p 1 are no alternatives, and probabilities do not exceed 1.

@@ -39,7 +39,7 @@ class Inspector:
         self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """Audit the trajectory's patch if `_is_chosen` selects it. Return the trajectory: `TAMPERED` if it failed."""
+        """Audit the trajectory's patch if `_is_chosen` selects it. Return it with its audit; `TAMPERED` after a failed one."""
         if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
         key = rollout.tree.instance_id, trajectory.patch
@@ -76,7 +76,7 @@ class Inspector:
 
 
 def list_audits(trajectories: Iterable[Trajectory]) -> list[Audit]:
-    """List the audits of the trajectories; many have none."""
+    """List the audits of those trajectories whose patch was audited."""
     return [t.grade.audit for t in trajectories if t.grade and t.grade.audit]
 
 

@@ -19,7 +19,7 @@ NEARBY = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
+class SampleArrays:
     """Arrays of one trajectory, and the engine's digests that the arrays must match."""
 
     trajectory_id: str
@@ -32,14 +32,14 @@ class Claim:
     """Loss mask: True for each token in the loss, bool."""
 
     @classmethod
-    def of(cls, sample: Sample) -> "Claim":
+    def of(cls, sample: Sample) -> "SampleArrays":
         """Take the arrays and the digests of a training sample."""
         columns = sample.token_ids, sample.sampled_logprobs, sample.loss_mask
         return cls(sample.trajectory_id, sample.provenance, *columns)
 
 
 @dataclass(frozen=True)
-class Break:
+class Difference:
     """First turn of a trajectory that differs from the engine's digest."""
 
     trajectory_id: str
@@ -55,33 +55,33 @@ class Break:
 def check_provenance(micro_batches: Sequence[MicroBatch]) -> None:
     """Raise ProvenanceError if a token in the loss was not sampled, or if a sampled token is left out of the loss."""
     for micro_batch in micro_batches:
-        for claim in claims_of(micro_batch):
-            if found := find_break(claim):
+        for arrays in split_arrays(micro_batch):
+            if found := find_difference(arrays):
                 raise ProvenanceError(
                     f"a training batch differs from what was sampled ({found}): the weights are unchanged; "
                     "`turnsmith provenance RUN` shows where the data was changed"
                 )
 
 
-def claims_of(micro_batch: MicroBatch) -> Iterator[Claim]:
+def split_arrays(micro_batch: MicroBatch) -> Iterator[SampleArrays]:
     """Yield the arrays of each sample of a micro-batch, from the columns that the loss reads."""
     start, names = 0, ("token_ids", "sampled_logprobs", "loss_mask")
     columns = [micro_batch.column(name) for name in names]
     for sample in micro_batch.samples:
         place = slice(start, start := start + len(sample))
-        yield Claim(sample.trajectory_id, sample.provenance, *(column[place] for column in columns))
+        yield SampleArrays(sample.trajectory_id, sample.provenance, *(column[place] for column in columns))
 
 
-def find_break(claim: Claim) -> Break | None:
+def find_difference(arrays: SampleArrays) -> Difference | None:
     """Return the first difference between a sample's arrays and its engine's digests; None if all tokens match."""
-    provenance = claim.provenance
+    provenance = arrays.provenance
     if provenance is None:
-        return Break(claim.trajectory_id, 0, "the sample has no digests of an engine")
+        return Difference(arrays.trajectory_id, 0, "the sample has no digests of an engine")
     return (
-        _find_in_prompt(claim, provenance)
-        or _find_in_turns(claim, provenance)
-        or _find_at_the_end(claim, provenance)
-        or _find_in_mask(claim, provenance)
+        _find_in_prompt(arrays, provenance)
+        or _find_in_turns(arrays, provenance)
+        or _find_at_the_end(arrays, provenance)
+        or _find_in_mask(arrays, provenance)
     )
 
 
@@ -90,34 +90,34 @@ def digest_prompt(trajectory_id: str, token_ids: np.ndarray) -> str:
     return TurnDigests(trajectory_id).digest(token_ids, np.empty(0, np.float32), policy_version=0)
 
 
-def _find_in_prompt(claim: Claim, provenance: Provenance) -> Break | None:
+def _find_in_prompt(arrays: SampleArrays, provenance: Provenance) -> Difference | None:
     prompt = provenance.prompt
-    if not prompt or digest_prompt(claim.trajectory_id, claim.token_ids[: prompt.num_tokens]) == prompt.digest:
+    if not prompt or digest_prompt(arrays.trajectory_id, arrays.token_ids[: prompt.num_tokens]) == prompt.digest:
         return None
-    return Break(claim.trajectory_id, 0, "its tokens are not those that were rendered")
+    return Difference(arrays.trajectory_id, 0, "its tokens are not those that were rendered")
 
 
-def _find_in_turns(claim: Claim, provenance: Provenance) -> Break | None:
-    digests, at = TurnDigests(claim.trajectory_id), 0
+def _find_in_turns(arrays: SampleArrays, provenance: Provenance) -> Difference | None:
+    digests, at = TurnDigests(arrays.trajectory_id), 0
     if provenance.prompt:
         digests.read(provenance.prompt.sampled_behind)
         at = provenance.prompt.num_tokens
     for number, link in enumerate(provenance.links, 1):
-        digests.read(claim.token_ids[at : link.start])
-        if fault := _find_fault(claim, link, at, digests):
-            return Break(claim.trajectory_id, number, f"tokens {link.start} to {link.end}: {fault}")
-        digests.read(claim.token_ids[link.start : link.end])
+        digests.read(arrays.token_ids[at : link.start])
+        if fault := _find_fault(arrays, link, at, digests):
+            return Difference(arrays.trajectory_id, number, f"tokens {link.start} to {link.end}: {fault}")
+        digests.read(arrays.token_ids[link.start : link.end])
         at = link.end
     return None
 
 
-def _find_fault(claim: Claim, link: Link, at: int, digests: TurnDigests) -> str:
+def _find_fault(arrays: SampleArrays, link: Link, at: int, digests: TurnDigests) -> str:
     """Describe how a turn differs from its engine's digest; empty if it matches. The first `at` tokens are known to match."""
-    if not at <= link.start <= link.end <= len(claim.token_ids):
-        return f"there are {len(claim.token_ids)} tokens, and turns before it end at {at}"
+    if not at <= link.start <= link.end <= len(arrays.token_ids):
+        return f"there are {len(arrays.token_ids)} tokens, and turns before it end at {at}"
     if not link.digest:
         return "its engine gave no digest"
-    sampled = claim.token_ids[link.start : link.end], claim.logprobs[link.start : link.end]
+    sampled = arrays.token_ids[link.start : link.end], arrays.logprobs[link.start : link.end]
     found = digests.digest(*sampled, link.policy_version)
     if found == link.digest:
         return ""
@@ -129,21 +129,21 @@ def _find_fault(claim: Claim, link: Link, at: int, digests: TurnDigests) -> str:
     return "log-probs are not those of the engine"
 
 
-def _find_at_the_end(claim: Claim, provenance: Provenance) -> Break | None:
+def _find_at_the_end(arrays: SampleArrays, provenance: Provenance) -> Difference | None:
     links = provenance.links
-    if not links or links[-1].end == len(claim.token_ids):
+    if not links or links[-1].end == len(arrays.token_ids):
         return None
-    num_more = len(claim.token_ids) - links[-1].end
-    return Break(claim.trajectory_id, len(links), f"{num_more} tokens follow the last turn")
+    num_more = len(arrays.token_ids) - links[-1].end
+    return Difference(arrays.trajectory_id, len(links), f"{num_more} tokens follow the last turn")
 
 
-def _find_in_mask(claim: Claim, provenance: Provenance) -> Break | None:
-    expected = np.zeros(len(claim.trains), np.bool_)
+def _find_in_mask(arrays: SampleArrays, provenance: Provenance) -> Difference | None:
+    expected = np.zeros(len(arrays.trains), np.bool_)
     for link in provenance.links:
         expected[link.start : link.end] = link.trains
-    if np.array_equal(expected, claim.trains):
+    if np.array_equal(expected, arrays.trains):
         return None
-    at = int(np.flatnonzero(expected != claim.trains)[0])
+    at = int(np.flatnonzero(expected != arrays.trains)[0])
     turn = sum(link.start <= at for link in provenance.links)
-    told = "is left out of the loss mask" if expected[at] else "is in the loss mask and must not be"
-    return Break(claim.trajectory_id, turn, f"token {at} {told}")
+    fault = "is left out of the loss mask" if expected[at] else "is in the loss mask and must not be"
+    return Difference(arrays.trajectory_id, turn, f"token {at} {fault}")

@@ -35,7 +35,7 @@ class ExecResult:
     truncated: bool = False
     """True if output beyond the limit was dropped."""
     report: bytes = b""
-    """Bytes that the command wrote to the descriptor for test reports, at most 16 MiB."""
+    """Bytes that the command wrote to the file descriptor for test reports, at most 16 MiB."""
     is_warm: bool = False
     """True if pytest ran in a fork of a process that had already imported pytest."""
     cwd: str = ""

@@ -39,7 +39,7 @@ class Task(Record):
     test_patch: str = ""
     """Patch that adds the hidden tests at grading time; empty if the repository contains them."""
     layers: list[str] = []
-    """Folders, relative to the task file, that overlaid in this order, lowest first, are the working tree at `base_commit`.
+    """Folders, relative to the task file, that form the working tree at `base_commit` when overlaid, lowest first.
 
     Empty if the image holds the working tree.
     """

@@ -116,7 +116,7 @@ class Trajectory(Record):
     isolation: str = ""
     """`Isolation` tier of the rollout's sandbox."""
     prompt_tokens: int = 0
-    """Tokens of the prompt before the first turn."""
+    """Number of tokens of the prompt before the first turn."""
     duration_s: float = 0.0
     detail: str = ""
     """One line for people, e.g. the infrastructure fault that ended the rollout."""

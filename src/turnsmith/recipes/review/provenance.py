@@ -10,7 +10,7 @@ from turnsmith.errors import UsageError
 from turnsmith.rollouts.samples import has_no_digest, prove, to_rft_sample, to_sample
 from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.runs.journal import read_last
-from turnsmith.training.provenance import Break, Claim, claims_of, find_break
+from turnsmith.training.provenance import Difference, SampleArrays, find_difference, split_arrays
 from turnsmith.types import OUTCOMES, Sample, Trajectory
 
 RFT = "rft"
@@ -24,7 +24,7 @@ class ChangedStep:
     """First step on the way from engine to micro-batch after which a digest does not match."""
 
     step: Literal["engine → journal", "journal → sample", "sample → micro-batch"]
-    found: Break
+    found: Difference
     journal: Path
 
 
@@ -100,21 +100,21 @@ def keep_with_digests(trajectories: Iterable[Trajectory], counts: ProvenanceCoun
 def find_changed(trajectories: list[Trajectory], journal: Path, *, trains: bool) -> ChangedStep | None:
     """Find the first step that changed tokens: up to the journal or, if training used it, up to the micro-batches."""
     for trajectory in trajectories:
-        if found := find_break(claim_of_journal(trajectory)):
+        if found := find_difference(arrays_of_journal(trajectory)):
             return ChangedStep("engine → journal", found, journal)
     samples = [remake_sample(trajectory) for trajectory in trajectories] if trains else []
     for sample in samples:
-        if found := find_break(Claim.of(sample)):
+        if found := find_difference(SampleArrays.of(sample)):
             return ChangedStep("journal → sample", found, journal)
-    for claim in (claim for packed in pack(samples, MAX_TOKENS) for claim in claims_of(packed)):
-        if found := find_break(claim):
+    for arrays in (arrays for packed in pack(samples, MAX_TOKENS) for arrays in split_arrays(packed)):
+        if found := find_difference(arrays):
             return ChangedStep("sample → micro-batch", found, journal)
     return None
 
 
-def claim_of_journal(trajectory: Trajectory) -> Claim:
+def arrays_of_journal(trajectory: Trajectory) -> SampleArrays:
     columns = trajectory.token_ids, trajectory.logprobs, trajectory.sampled
-    return Claim(trajectory.trajectory_id, prove(trajectory), *columns)
+    return SampleArrays(trajectory.trajectory_id, prove(trajectory), *columns)
 
 
 def remake_sample(trajectory: Trajectory) -> Sample:
