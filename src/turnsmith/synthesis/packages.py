@@ -87,7 +87,7 @@ class PreparedPackage:
 
 
 async def prepare(package: str, folder: Path, provider: SandboxProvider) -> PreparedPackage:
-    """Fetch a package, write its source tree as a layer, and run its test suite. Raises UsageError, SandboxError."""
+    """Fetch a package, write its source tree below `folder`, and run its test suite. Raises UsageError, SandboxError."""
     source = await asyncio.to_thread(fetch_source, package)
     modules, suite = find_modules(source), find_suite(source)
     repository = await asyncio.to_thread(write_repository, source.title, source.tree, folder)

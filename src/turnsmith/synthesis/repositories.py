@@ -35,7 +35,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Bug whose layer is written, but which no test has detected yet."""
+    """Bug whose files are written, but which no test has detected yet."""
 
     repository: Repository
     bug: Bug
@@ -68,9 +68,9 @@ def write_shared_layer(folder: Path, tree: Tree) -> None:
 
 
 def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], known: Collection[str] = ()) -> str:
-    """Write the layer of a bug: changed files and a one-commit git history (about 5 ms for 20 files). Return the commit.
+    """Write the folder of a bug: changed files and a one-commit git history (about 5 ms for 20 files). Return the commit.
 
-    `known` are paths in `.git` of objects that a lower layer holds.
+    `known` are paths in `.git` of git objects that another folder of the same working tree holds.
     """
     buggy = {path: TreeFile(content, tree[path].mode) for path, content in changed.items()}
     write_shared_layer(folder, buggy)
@@ -90,7 +90,7 @@ def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset
 
 
 def write_repository(name: str, tree: Tree, folder: Path) -> Repository:
-    """Write the clean source tree of a repository as a layer; replace a layer that a killed process left."""
+    """Write the source tree without bugs below `folder`; replace files that a killed process left there."""
     repository = Repository(name, tree, folder)
     shutil.rmtree(repository.layer, ignore_errors=True)
     write_shared_layer(repository.layer, tree)
@@ -103,7 +103,7 @@ def name_bug(repository: Repository, bug: Bug) -> str:
 
 
 def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = False) -> Candidate:
-    """Write the layer of one bug. If it is one of many, write git objects that other bugs share to a separate layer."""
+    """Write the folder of one bug. If it is one of many, write git objects that other bugs share to a separate folder."""
     instance_id = name_bug(repository, bug)
     layers, known = [repository.layer], frozenset[str]()
     if is_one_of_many:
@@ -118,7 +118,7 @@ def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = 
 
 
 def remove_rejected_layers(repository: Repository, kept: Collection[str]) -> None:
-    """Remove the layers of bugs that did not become tasks; `kept` are the ids of the tasks."""
+    """Remove the folders of bugs that did not become tasks; `kept` are the ids of the tasks."""
     for layer in repository.layer.parent.glob(f"{repository.name}.*"):
         if layer.name not in kept and not layer.name.startswith(f"{repository.name}.objects."):
             shutil.rmtree(layer)

@@ -50,8 +50,8 @@ async def validate(
 ) -> tuple[list[tuple[Candidate, Validation]], Counter[str]]:
     """Run the tests with one bug after another until `num_wanted` bugs are kept.
 
-    Return the kept bugs, and the number of tried bugs by result. Both depend only on the order of the candidates, not on
-    timing. Layers of rejected candidates are removed.
+    Return the kept bugs, and the number of tried bugs by result. Both results depend only on the order of the candidates,
+    not on timing. Folders of rejected candidates are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
     kept, reasons = list[tuple[Candidate, Validation]](), Counter[str]()

@@ -26,7 +26,7 @@ CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepa
 Idle connections are closed after two seconds. If the server closed them first, a request could be lost.
 """
 RETRIES = 6
-"""Retries of a request after a temporary fault: 429, 5xx, a broken connection, an empty answer."""
+"""Maximum number of retries of a request after a temporary fault: HTTP 429 or 5xx, a broken connection, an empty answer."""
 TIMEOUT_S = 600.0
 """Seconds to wait for one answer."""
 FIRST_WAIT_S = 1.0

@@ -57,7 +57,7 @@ class VllmEngine:
         self._replica_numbers.pop(episode_id, None)
 
     async def load_weights(self, source: WeightSource) -> None:
-        """Load new weights into all replicas. Raises EngineError during a turn or if it fails, UsageError if they do not fit."""
+        """Load new weights into all replicas. Raises EngineError during a turn or on failure, UsageError if they do not fit."""
         if self._num_sampling:
             raise EngineError(
                 "the weights changed while turns were being sampled: wait for all turns before a training step"

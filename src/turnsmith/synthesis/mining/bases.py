@@ -52,7 +52,7 @@ class TreeStore:
     """(Digest of the content, mode) of a file → path of an equal file in an earlier tree."""
 
     def write(self, name: str, tree: Mapping[str, TreeFile]) -> Path:
-        """Write a source tree as a layer, without a git history."""
+        """Write a source tree to a folder for the task `name`, without a git history. Return the folder."""
         layer = self.folder / "layers" / name / "tree"
         shutil.rmtree(layer, ignore_errors=True)  # left by a killed process
         new: dict[str, TreeFile] = {}
@@ -83,9 +83,9 @@ def _identify(file: TreeFile) -> tuple[str, int]:
 def complete_layers(
     layer: Path, tree: Mapping[str, TreeFile], environment: Environment
 ) -> tuple[tuple[Path, ...], str]:
-    """Write a new layer with a git history of one commit: the source tree, and the files that the environment's build added.
+    """Write a folder with a git history of one commit: the source tree, and the files that the environment's build added.
 
-    Return all layers, lowest first, and the hash of the commit.
+    Return all folders of the working tree, lowest first, and the hash of the commit.
     """
     built = read_layer(environment.layer)
     git = layer.with_name("git")
@@ -95,7 +95,7 @@ def complete_layers(
 
 
 def read_layer(layer: Path) -> dict[str, TreeFile]:
-    """Read all files of a layer: path → content and mode."""
+    """Read all files of a layer (a folder of a working tree): path → content and mode."""
     files = {}
     for path, place in walk_merged((layer,)):
         if place.is_symlink() or place.is_file():

@@ -172,7 +172,7 @@ def measure_progress(num_wanted: int | None, num_candidates: int, num_tried: int
 
 
 async def _try_candidate(job: MiningJob, candidate: FixCommit, provider: SandboxProvider) -> Mined:
-    """Try a candidate commit: write its task, or remove its layers if it is rejected. Return the result."""
+    """Try a candidate commit: write its task, or remove its folders if it is rejected. Return the result."""
     # For example `owner__name-1a2b3c4d`.
     name = re.sub(r"[^\w.-]", "-", job.history.name.replace("/", "__")) + f"-{candidate.commit.commit[:8]}"
     try:

@@ -89,7 +89,7 @@ def _drop_repeats(folder: Path) -> None:
 
 
 async def _try_row(job: RebuildJob, task: Task) -> Rebuilt:
-    """Rebuild a task and write it, or remove its layers if it is rejected. Return the result."""
+    """Rebuild a task and write it, or remove its folders if it is rejected. Return the result."""
     name = task.instance_id
     if to_folder_name(name) != name:
         return Rebuilt(instance_id=name, reason="unusable id", detail="it cannot be the name of a folder")
