@@ -24,7 +24,7 @@ from turnsmith.tracking import Progress
 from turnsmith.tracking.loops import follow
 
 DROPPED, FUNNEL = "dropped.jsonl", "funnel.json"
-PlacedRow = tuple[str, TaskRow]
+RowWithTarget = tuple[str, TaskRow]
 """Name of the output subfolder whose task file receives the row ("" for the output folder itself), and the row."""
 
 
@@ -48,7 +48,7 @@ def _explain_empty(file: Path, funnel: Funnel) -> str:
     return f"none of the {funnel.num_rows} tasks in {file} is left ({dropped}): give fewer filters, or other limits"
 
 
-def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Iterator[PlacedRow]:
+def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Iterator[RowWithTarget]:
     """Yield the rows that have no findings, i.e. no reasons to drop them. Write all findings to `log` as lines of JSON."""
     with log.open("w", encoding="utf-8") as lines:
         for row, findings in judged:
@@ -57,7 +57,7 @@ def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Ite
                 yield "", row
 
 
-def write_rows(rows: Iterable[PlacedRow], file: Path, folder: Path, out: Path) -> dict[str, int]:
+def write_rows(rows: Iterable[RowWithTarget], file: Path, folder: Path, out: Path) -> dict[str, int]:
     """Write rows of `file`, with their qualification records, to the subfolder of `folder` that each row names.
 
     `folder` is later renamed to `out`, so relative paths in the rows start at `out`. Return row counts by subfolder.
@@ -161,7 +161,7 @@ def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> di
     return counts
 
 
-def claim_rows(rows: Iterable[TaskRow], file: Path, owners: dict[str, Path]) -> Iterator[PlacedRow]:
+def claim_rows(rows: Iterable[TaskRow], file: Path, owners: dict[str, Path]) -> Iterator[RowWithTarget]:
     """Yield the rows of a file, and record it as the owner of its tasks (task → file). Raises UsageError for a repeated task."""
     for row in rows:
         for key in identify(row):

@@ -11,7 +11,7 @@ from typing import Any
 from turnsmith.errors import UsageError
 from turnsmith.io.files import Line, parse_json, read_json_lines
 
-PLACES = ("layers", "environment")
+PATH_COLUMNS = ("layers", "environment")
 """Columns whose values are folder paths relative to the folder of the task file."""
 
 
@@ -105,7 +105,7 @@ def count_rows(file: Path, limit: int | None = None) -> int:
 
 def relocate(row: TaskRow, source: Path, target: Path) -> bytes:
     """Return the row as a line of JSON. Folder paths relative to `source` are rewritten relative to `target`."""
-    moved = {name: _move(row.columns[name], source, target) for name in PLACES if row.columns.get(name)}
+    moved = {name: _move(row.columns[name], source, target) for name in PATH_COLUMNS if row.columns.get(name)}
     if all(moved[name] == row.columns[name] for name in moved):
         return row.line
     return json.dumps(row.columns | moved, separators=(",", ":")).encode()
