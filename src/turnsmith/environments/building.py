@@ -137,7 +137,7 @@ def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, 
             workplace = Workplace(str(python), [*map(str, layers)], str(changes), workdir, ["/bin/bash", "-c", command])
             _run(workplace, recipe.variables, place.folder.with_suffix(".log"), stopped)
         keep_additions(changes / UPPER, layers)
-        forget_tree(changes / UPPER, python)
+        remove_descriptions(changes / UPPER, python)
         write_json(place.folder.with_suffix(".json"), asdict(recipe))
         shutil.rmtree(place.layer, ignore_errors=True)  # left by a build killed between the next two lines
         (changes / UPPER).rename(place.layer)
@@ -243,7 +243,7 @@ def keep_additions(upper: Path, layers: tuple[Path, ...]) -> None:
             path.unlink()
 
 
-def forget_tree(upper: Path, python: Path) -> None:
+def remove_descriptions(upper: Path, python: Path) -> None:
     """Remove the list of source files and the description from the metadata of the installed project.
 
     Tasks of earlier commits share the environment, and both texts could reveal the hidden tests or fixes of these tasks.
