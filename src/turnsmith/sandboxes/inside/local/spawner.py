@@ -54,7 +54,7 @@ def _start(
     identity: Identity,
     empty: list[str] | None,
 ) -> None:
-    """Fork a sandbox that answers on `connection`, or send the error there. The folders in `empty` (below /usr) appear empty in it."""
+    """Fork a sandbox that answers on `connection`, or send the error there. The folders below /usr in `empty` appear empty."""
     opened: list[int] = []
     try:
         if request.is_for_tests:
