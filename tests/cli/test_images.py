@@ -95,7 +95,7 @@ def test_images_are_found_and_pulled(turnsmith, engine, registry, write_tasks, l
 
     result = turnsmith("tasks", "images", path, "--pull", "--sandbox.container_engine", engine)
     assert result.exit_code == 0 and "2 of 2 images pulled" in result.stdout, result.output
-    assert "2 images of 3 tasks" in result.stdout and "2 to be pulled" in result.stdout
+    assert "2 images, named by 3 tasks" in result.stdout and "2 to be pulled" in result.stdout
     assert states(look(path)[1]) == ["here", "here"]
     num_asked = registry.asked.total()
     code, report, _ = look(path, "--pull")

@@ -14,7 +14,7 @@ __all__ = ["run_recipe"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `run_recipe` only at its first use: this takes a second, and views need only other modules of the package."""
+    """Import `run_recipe` only at its first use. The import takes a second, and views need only other modules."""
     if name != "run_recipe":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from turnsmith.recipes.recipe import run_recipe

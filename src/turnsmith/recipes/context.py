@@ -93,6 +93,6 @@ class Iteration:
         return read_json(file) if file.exists() else {}
 
     def read_previous_evidence(self) -> dict[str, float]:
-        """Read sampler setting → log-likelihood ratio of its tokens against the policy, in nats, over earlier iterations."""
+        """Read sampler setting → log-likelihood ratio (nats), against the policy, of the tokens of all earlier iterations."""
         file = self.run.folder.iteration(self.stage.name, self.number - 1).evidence
         return read_json(file) if file.exists() else {}

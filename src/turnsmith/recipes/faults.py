@@ -90,7 +90,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
 
 
 def check_sandbox(config: RunConfig) -> None:
-    """Raise UsageError if settings do not fit the sandbox kind, or if it needs an image for tasks that the run makes."""
+    """Raise UsageError if settings do not fit the sandbox kind, or if an image for tasks that the run makes is missing."""
     provider = load_provider(config.sandbox)
     made = [name for name, tasks in config.task_sets.items() if not tasks.path]
     if provider.takes_images and made and not config.sandbox.image:

@@ -176,7 +176,7 @@ def list_hypotheses(loaded: LoadedIteration, config: RunConfig, folder: RunFolde
 
 
 def read_sampled_ids(version: WeightsVersion, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
-    """Read the token ids sampled with a version of the weights. The engine's KV cache may still hold values for them."""
+    """Read the token ids sampled with a version of the weights. The engine may still cache their keys and values."""
     ids = list_iterations(config, folder)
     after = ids[ids.index(version.after) + 1 :] if version.after else ids
     journals = [folder.iteration(each.stage, each.iteration).trajectories for each in after]
