@@ -128,10 +128,7 @@ def end_of_quarter(date: str) -> str:
 def _build_once(
     recipe: Recipe, layers: Sequence[Path], workdir: str, folder: Path, stopped: threading.Event
 ) -> Environment:
-    """Build a recipe's environment once; other threads that need the environment wait.
-
-    A failed recipe is not tried again in this process.
-    """
+    """Build a recipe's environment once per process, even if the build fails; other threads that need it wait."""
     place = folder / recipe.key
     with _building[place]:
         if place in _failed:
