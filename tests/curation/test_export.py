@@ -32,7 +32,8 @@ def folder(tmp_path):
 def qualify(folder, kind):
     """Write a qualification record of the task."""
     key = make_key(TaskTree(TASK, layer_paths(TASK, folder / "tasks.jsonl")), SandboxConfig(kind=kind))
-    append_record(folder / FILE_NAME, Qualification(instance_id="t", key=key, verdict=Verdict.QUALIFIED))
+    record = Qualification(instance_id="t", key=key, verdict=Verdict.QUALIFIED, sandbox=kind)
+    append_record(folder / FILE_NAME, record)
 
 
 def export(folder, task, out):
@@ -41,12 +42,19 @@ def export(folder, task, out):
     return tomllib.loads((out / "t/task.toml").read_text())["metadata"].get("qualification")
 
 
-@pytest.mark.parametrize("kind", SANDBOXES.paths)
+@pytest.mark.parametrize("kind", [*SANDBOXES.paths, "my_sandbox:Provider"])
 def test_a_record_leaves_with_its_task_unless_the_row_has_changed(folder, tmp_path, kind):
     qualify(folder, kind)
     assert export(folder, TASK, tmp_path / "same")["verdict"] == "qualified"
     changed = TASK.model_copy(update={"problem_statement": "another"})
     assert export(folder, changed, tmp_path / "changed") is None
+
+
+def test_a_record_without_a_sandbox_kind_is_read(folder, tmp_path):
+    qualify(folder, "podman")
+    file = folder / FILE_NAME
+    file.write_text(file.read_text().replace('"sandbox":"podman",', ""))
+    assert export(folder, TASK, tmp_path / "out")["verdict"] == "qualified"
 
 
 def test_a_record_of_an_old_layout_is_passed_over(folder, tmp_path):

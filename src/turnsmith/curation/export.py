@@ -8,7 +8,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.curation.harbor.directory import write_directory
 from turnsmith.errors import UsageError
 from turnsmith.qualification.record import Qualification
-from turnsmith.qualification.task_set import read_qualifications
+from turnsmith.qualification.task_set import read_current_records, read_qualifications
 from turnsmith.sandboxes.names import SANDBOXES
 from turnsmith.tasks.dataset import find_task_file
 from turnsmith.tasks.sets.base import PublicSet, came_from
@@ -56,6 +56,7 @@ def find_records(task_set: TaskSet) -> dict[str, Qualification]:
     Records made with non-default sandbox settings are ignored.
     """
     found: dict[str, Qualification] = {}
-    for kind in reversed(SANDBOXES.paths):
+    kinds = [*SANDBOXES.paths, *(record.sandbox for record in read_current_records(task_set) if record.sandbox)]
+    for kind in reversed(list(dict.fromkeys(kinds))):
         found |= read_qualifications(task_set, SandboxConfig(kind=kind))
     return found

@@ -79,7 +79,13 @@ async def examine(
         findings = {"verdict": Verdict.UNGRADABLE, "detail": str(error)}
     except (SandboxError, GradingError) as error:
         findings = {"verdict": Verdict.INFRASTRUCTURE, "detail": str(error)}
-    return Qualification(instance_id=case.task.instance_id, key=key, isolation=case.provider.isolation, **findings)
+    return Qualification(
+        instance_id=case.task.instance_id,
+        key=key,
+        sandbox=criteria.sandbox.kind,
+        isolation=case.provider.isolation,
+        **findings,
+    )
 
 
 async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_runs: GoldRuns | None) -> dict[str, Any]:

@@ -109,6 +109,8 @@ class Qualification(Record):
     """Files outside test folders that only tests read or import while they run with the gold patch."""
     gold_s: float = 0.0
     """Median time in seconds of grading the gold patch; 0 if no test ran."""
+    sandbox: str = ""
+    """Sandbox kind in which the tests ran; empty in older records."""
     isolation: str = ""
     """Isolation of the sandboxes in which the tests ran."""
 

@@ -107,9 +107,14 @@ def find_record_file(task_set: TaskSet) -> Path:
     return task_set.file.with_name(FILE_NAME)
 
 
+def read_current_records(task_set: TaskSet) -> list[Qualification]:
+    """Read the records of this version, valid or not."""
+    return list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
+
+
 def read_qualifications(task_set: TaskSet, sandbox: SandboxConfig) -> dict[str, Qualification]:
     """Read each task's last record that was made with its present files, settings and version of pytest."""
-    records = list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
+    records = read_current_records(task_set)
     keys = {tree.instance_id: make_key(tree, sandbox) for tree in task_set.list_trees() if records}
     return {record.instance_id: record for record in records if keys.get(record.instance_id) == record.key}
 
