@@ -273,11 +273,43 @@ def test_training_on_an_endpoint_is_refused(turnsmith, config_file, tmp_path, co
 
 def test_training_a_chat_engine_by_import_path_is_refused(turnsmith, config_file, serve, tmp_path, key):
     kind = "turnsmith.recipes.policy.endpoint:open_endpoint"
-    with serve() as server:
-        given = [
-            "--engine.kind", kind, "--engine.openai.address", server.address, "--engine.openai.model", MODEL,
-            "--engine.openai.key_variable", "TALKER_KEY", "--eval.num_runs", "1", "--eval.k", "1",
-        ]  # fmt: skip
-        result = turnsmith("rl", config_file, *given, "--out", tmp_path / "run")
+    result = turnsmith("rl", config_file, "--engine.kind", kind, "--out", tmp_path / "run")
     assert result.exit_code == 2
     assert kind in result.stderr and "turnsmith eval" in result.stderr
+
+
+CHAT_ENGINE = """
+from turnsmith.recipes.policy.base import chat_engine
+from turnsmith.recipes.policy.endpoint import open_endpoint
+
+async def open_unmarked(setup):
+    return await open_endpoint(setup)
+
+@chat_engine(name_model=lambda config: "my-model")
+async def open_marked(setup):
+    return await open_endpoint(setup)
+"""
+
+
+def test_a_chat_engine_by_import_path_is_evaluated_and_names_its_model(
+    turnsmith, serve, heldout_folder, working_directory, key
+):
+    (working_directory / "my_chat.py").write_text(CHAT_ENGINE)
+    with serve() as server:
+        file = configure(
+            working_directory, server, heldout_folder, engine__kind="my_chat:open_marked", model__path="none"
+        )
+        result = turnsmith("eval", file, "--limit", "1", "--out", "run", "--predictions", "preds.jsonl")
+        unmarked = turnsmith(
+            "eval", file, "--engine.kind", "my_chat:open_unmarked", "--model.path", "tiny", "--out", "other"
+        )
+    assert result.exit_code == 0, result.output
+    assert json.loads((working_directory / "preds.jsonl").read_text())["model_name_or_path"] == "my-model"
+    assert unmarked.exit_code == 2 and "@turnsmith.recipes.policy.base.chat_engine" in unmarked.stderr
+
+
+def test_an_endpoint_without_an_address_is_refused(turnsmith, config_file, tmp_path):
+    result = turnsmith(
+        "eval", config_file, "--engine.kind", "openai", "--rft", "null", "--stages", "[]", "--out", tmp_path / "run"
+    )
+    assert result.exit_code == 2 and "engine.openai.address" in result.stderr

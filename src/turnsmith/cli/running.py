@@ -20,6 +20,7 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import extend
 from turnsmith.recipes.faults import check_names, find_faults
 from turnsmith.recipes.paths import make_paths_absolute
+from turnsmith.recipes.policy.base import find_chat_facts
 from turnsmith.recipes.results import read_config
 from turnsmith.runs.folder import RunFolder, locked
 from turnsmith.ui.interruption import announcing
@@ -106,8 +107,8 @@ def evaluate(
 
 
 def name_model(config: RunConfig) -> str:
-    endpoint = config.engine.openai if config.engine.kind == "openai" else None
-    return endpoint.model if endpoint else Path(config.model.path).name
+    chat = find_chat_facts(config.engine.kind)
+    return chat.name_model(config) if chat else Path(config.model.path).name
 
 
 def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:

@@ -82,12 +82,6 @@ class EngineConfig(Section):
     """Settings of `kind = "openai"`; the server's model can be evaluated but not trained."""
 
     @model_validator(mode="after")
-    def _has_an_address(self) -> "EngineConfig":
-        if self.kind == "openai" and self.openai is None:
-            raise ValueError("openai.address and openai.model are missing: give the server's address and model name")
-        return self
-
-    @model_validator(mode="after")
     def _has_one_vllm(self) -> "EngineConfig":
         if self.kind == "vllm" and bool(self.vllm.python) == bool(self.vllm.address):
             raise ValueError("the kind vllm needs either vllm.python, an interpreter with vLLM, or vllm.address")

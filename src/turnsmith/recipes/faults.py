@@ -15,7 +15,7 @@ from turnsmith.config.names import NameTable
 from turnsmith.errors import UsageError
 from turnsmith.git.diff import check_git
 from turnsmith.grading.logparse import PARSERS
-from turnsmith.recipes.policy import endpoint
+from turnsmith.recipes.policy.base import find_chat_facts
 from turnsmith.recipes.policy.names import ENGINES, TRAINERS
 from turnsmith.runs.folder import find_stage
 from turnsmith.sandboxes.names import SANDBOXES, load_provider
@@ -58,8 +58,9 @@ def find_faults(config: RunConfig) -> Iterator[UsageError]:
 def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     """Yield a check for each file, program or setting that the configuration needs. Checks raise UsageError."""
     yield check_git
-    if config.engine.kind == endpoint.KIND:
-        yield partial(endpoint.check_configuration, config)
+    if chat := find_chat_facts(config.engine.kind):
+        yield partial(refuse_training, config)
+        yield partial(chat.check, config)
     else:
         yield partial(require, *EXTRAS["train"].packages, subject="training")
         yield partial(check_model, config.model.path)
@@ -87,6 +88,16 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
             yield partial(check_source, task_set.package)
     for tracker, options in config.tracking.items():
         yield partial(check_tracker, tracker, options)
+
+
+def refuse_training(config: RunConfig) -> None:
+    """Raise UsageError if a run is to train with an engine that exchanges messages."""
+    if config.rft or config.stages:
+        raise UsageError(
+            f"engine.kind {config.engine.kind} gives text without token ids and log-probs, which RFT and RL need: to train on "
+            "samples of a vLLM server, use engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it by "
+            "`turnsmith eval` on training tasks, and name that run folder in rft.conversations of a run of another engine"
+        )
 
 
 def check_sandbox(config: RunConfig) -> None:

@@ -1,14 +1,17 @@
 """Interfaces of policies, and of functions that open engines and trainers. Imports no torch."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from turnsmith.agent.dialogues.base import DialogueFactory
 from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import Engine, WeightSource
 from turnsmith.engines.chat import ChatEngine
+from turnsmith.errors import UsageError
+from turnsmith.recipes.policy.names import ENGINES, TOKEN_ENGINES
 from turnsmith.tracking import Progress
 
 if TYPE_CHECKING:
@@ -50,6 +53,38 @@ class Start:
     total_steps: int
     """Number of optimizer steps of the stage; 0 if unknown."""
     weights: WeightSource
+
+
+F = TypeVar("F", bound=Callable[..., Awaitable[ChatEngine]])
+
+
+@dataclass(frozen=True)
+class ChatFacts:
+    """Facts about an engine that exchanges messages. Such an engine can be evaluated, but not trained."""
+
+    name_model: Callable[[RunConfig], str]
+    """Function that names the model in predictions."""
+    check: Callable[[RunConfig], object]
+    """Function that checks the configuration and this machine before a run. Raises UsageError."""
+
+
+def chat_engine(
+    name_model: Callable[[RunConfig], str], check: Callable[[RunConfig], object] = lambda config: None
+) -> Callable[[F], F]:
+    """Mark a function that opens a ChatEngine with the facts about the engine."""
+
+    def mark(open_engine: F) -> F:
+        vars(open_engine)["chat"] = ChatFacts(name_model, check)
+        return open_engine
+
+    return mark
+
+
+def find_chat_facts(kind: str) -> ChatFacts | None:
+    """Find the facts about an engine that exchanges messages; None for other engines and those that cannot be loaded."""
+    with suppress(UsageError):
+        return None if kind in TOKEN_ENGINES else getattr(ENGINES.load(kind), "chat", None)
+    return None
 
 
 OpenEngine = Callable[[PolicySetup], Awaitable[Engine | ChatEngine]]

@@ -8,9 +8,7 @@ from turnsmith.config import EndpointConfig, RunConfig
 from turnsmith.config.extras import require
 from turnsmith.engines.chat import ChatEngine
 from turnsmith.errors import UsageError
-from turnsmith.recipes.policy.base import PolicySetup
-
-KIND = "openai"
+from turnsmith.recipes.policy.base import PolicySetup, chat_engine
 
 
 @dataclass(frozen=True)
@@ -29,18 +27,16 @@ class MessagePolicy:
 
 def check_configuration(config: RunConfig) -> None:
     """Check an endpoint's configuration without a request to the server. Raises UsageError."""
-    if config.rft or config.stages:
-        raise UsageError(
-            "engine.kind openai gives text without token ids and log-probs, which RFT and RL need: to train on samples "
-            "of a vLLM server, use engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it on the "
-            "training tasks, and give that run folder as rft.conversations to a run with another engine.kind"
-        )
-    require("openai", subject="engine.kind openai")
+    require("openai", subject=f"engine.kind {config.engine.kind}")
     read_key(section(config))
 
 
 def section(config: RunConfig) -> EndpointConfig:
-    assert config.engine.openai
+    """Return the configuration's section `engine.openai`. Raises UsageError if it is missing."""
+    if not config.engine.openai:
+        raise UsageError(
+            "engine.openai.address and engine.openai.model are missing: give the server's address and model name"
+        )
     return config.engine.openai
 
 
@@ -59,6 +55,7 @@ def read_key(endpoint: EndpointConfig) -> str:
     return key
 
 
+@chat_engine(name_model=lambda config: section(config).model, check=check_configuration)
 async def open_endpoint(setup: PolicySetup) -> ChatEngine:
     """Open the engine of an endpoint after its server has answered. Raises UsageError, EngineError."""
     # The client is an extra, and takes a second to import.

@@ -2,14 +2,12 @@
 
 from turnsmith.config.names import NameTable
 
-ENGINES = NameTable(
-    "engine",
-    {
-        "inprocess": "turnsmith.recipes.policy.local:open_inprocess_engine",
-        "openai": "turnsmith.recipes.policy.endpoint:open_endpoint",
-        "vllm": "turnsmith.recipes.policy.vllm:open_vllm_engine",
-    },
-)
+TOKEN_ENGINES = {
+    "inprocess": "turnsmith.recipes.policy.local:open_inprocess_engine",
+    "vllm": "turnsmith.recipes.policy.vllm:open_vllm_engine",
+}
+"""Built-in engines that sample token ids. Their modules import torch."""
+ENGINES = NameTable("engine", TOKEN_ENGINES | {"openai": "turnsmith.recipes.policy.endpoint:open_endpoint"})
 """Engine kind → import path of the function that opens the engine (`recipes.policy.base.OpenEngine`)."""
 TRAINERS = NameTable(
     "trainer",

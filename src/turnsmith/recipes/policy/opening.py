@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from turnsmith.config import RunConfig
 from turnsmith.engines.chat import ChatEngine
-from turnsmith.recipes.policy.base import OpenEngine, Policy, PolicySetup
+from turnsmith.errors import UsageError
+from turnsmith.recipes.policy.base import OpenEngine, Policy, PolicySetup, find_chat_facts
 from turnsmith.recipes.policy.endpoint import MessagePolicy
 from turnsmith.recipes.policy.names import ENGINES
 from turnsmith.runs.folder import RunFolder
@@ -21,6 +22,12 @@ async def open_policy(config: RunConfig, folder: RunFolder, progress: Progress) 
     open_engine: OpenEngine = ENGINES.bind(config.engine.kind, config.engine.options, "engine.options")
     engine = await open_engine(setup)
     if isinstance(engine, ChatEngine):
+        if not find_chat_facts(config.engine.kind):
+            await engine.close()
+            raise UsageError(
+                f"engine.kind {config.engine.kind} opens a chat engine: mark its function with "
+                "@turnsmith.recipes.policy.base.chat_engine"
+            )
         return MessagePolicy(engine)
     # A policy of messages needs no torch.
     from turnsmith.recipes.policy.local import build_policy
