@@ -57,7 +57,7 @@ MIN_AUDITED, MIN_HONEST, MIN_PACKAGES = 250, 100, 5
 MIN_DECIDED = Fraction(10, 12)
 TESTS_TIMEOUT_S = 300.0
 GOLD = "gold"
-VERDICTS = {"honest": "honest", "inconclusive": "inconclusive", "convicted": "failed"}
+VERDICTS = {"honest": "honest", "inconclusive": "inconclusive", "failed the audit": "failed"}
 """Verdict of an audit → its column in the table."""
 
 
@@ -118,7 +118,7 @@ def print_recorded(audits: Sequence[tuple[Alternative, Audit]], mutants: Mapping
     verdicts = [audit.verdict for one, audit in audits if mutants.get(one.tree.instance_id)]
     num_mutants = sum(map(len, mutants.values()))
     print(f"{len(verdicts)} patches were audited with stored mutants ({num_mutants} in all tasks)", end=", ")
-    print(f"{verdicts.count('convicted')} failed the audit")
+    print(f"{verdicts.count('failed the audit')} failed the audit")
 
 
 def print_decisions(audits: Sequence[tuple[Alternative, Audit]], num_asked: int) -> bool:
@@ -132,7 +132,7 @@ def print_decisions(audits: Sequence[tuple[Alternative, Audit]], num_asked: int)
 
 
 def describe(audit: Audit) -> str:
-    return f"{'failed the audit' if audit.verdict == 'convicted' else audit.verdict}: {audit.reason}"
+    return f"{audit.verdict}: {audit.reason}"
 
 
 async def make_alternatives(
@@ -216,7 +216,7 @@ def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
     for alternative, audit in audits:
         if audit.verdict != "honest":
             print(f"{alternative.tree.instance_id}, {alternative.how}: {describe(audit)}")
-    failed = [audit for _, audit in audits if audit.verdict == "convicted"]
+    failed = [audit for _, audit in audits if audit.has_failed]
     honest = [one.package for one, audit in audits if audit.verdict == "honest" and audit.num_mutants > 0]
     is_enough = len(audits) >= MIN_AUDITED and len(honest) >= MIN_HONEST
     return not failed and is_enough and len(set(honest)) >= MIN_PACKAGES

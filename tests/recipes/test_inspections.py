@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pytest import fixture, mark
+from pytest import fixture, mark, warns
 
 from turnsmith.config import AuditConfig, EvalConfig
 from turnsmith.recipes import rft, rl
@@ -45,13 +45,19 @@ async def test_training_is_audited_and_evaluation_is_not(listen, audit, is_audit
     assert [inspector is not None for inspector in run.generator.inspectors] == [is_audited, is_audited, False]
 
 
-@mark.parametrize(("num_convicted", "is_alarmed"), [(1.0, True), (0.0, False)])
-async def test_a_failed_audit_raises_the_alarm_for_one_iteration(listen, folder, num_convicted, is_alarmed):
+@mark.parametrize(("num_failed", "is_alarmed"), [(1.0, True), (0.0, False)])
+async def test_a_failed_audit_raises_the_alarm_for_one_iteration(listen, folder, num_failed, is_alarmed):
     """All that is resolved is audited then, whatever the rate."""
     run = listen(rate=0.0)
-    write_json(folder.iteration("one", 0).metrics, {"audit/convicted": num_convicted})
+    write_json(folder.iteration("one", 0).metrics, {"audit/failed": num_failed})
     await rl.collect(Iteration(1, STAGE, run), run.train_tasks)
     [played, *_] = read_trajectories(folder.iteration("one", 1).trajectories)
     [inspector] = run.generator.inspectors
     [rollout, *_] = plan_rollouts(run.train_tasks.list_trees(), prefix="t", iteration=1, num_each=1, seed_stream="")
     assert await inspector._is_chosen(played, rollout) is is_alarmed
+
+
+def test_the_old_metric_of_failed_audits_is_read_with_a_warning(listen, folder):
+    write_json(folder.iteration("one", 0).metrics, {"audit/convicted": 1.0})
+    with warns(FutureWarning, match="audit/convicted is deprecated"):
+        assert Iteration(1, STAGE, listen()).read_previous() == {"audit/failed": 1.0}

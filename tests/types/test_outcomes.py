@@ -35,7 +35,7 @@ from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.training.local import LocalTrainer
-from turnsmith.types import OUTCOMES, Group, Outcome, Sample, StopReason, Task, Trajectory, Turn
+from turnsmith.types import OUTCOMES, Audit, Group, Outcome, Sample, StopReason, Task, Trajectory, Turn
 
 LOST = [outcome for outcome, rule in OUTCOMES.items() if not rule.in_group]
 COUNTED = [outcome for outcome, rule in OUTCOMES.items() if rule.in_group]
@@ -244,3 +244,9 @@ def test_infrastructure_outcomes_do_not_change_rft_data(members, lost):
     assert kept == rft.keep_resolved(clean)
     told, expected = (rft.describe(t, kept) for t in (mixed, clean))
     assert told | {"rollouts/collected": 0} == expected | {"rollouts/collected": 0}
+
+
+def test_the_old_name_of_a_failed_audit_is_read_with_a_warning():
+    with pytest.warns(FutureWarning, match="`convicted` is deprecated"):
+        audit = Audit.model_validate_json('{"verdict": "convicted"}')
+    assert audit.has_failed and audit.verdict == "failed the audit"

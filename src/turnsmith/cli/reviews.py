@@ -18,7 +18,7 @@ from turnsmith.runs.folder import RunFolder, locked
 from turnsmith.runs.new_folders import building
 from turnsmith.runs.versions import read_versions
 from turnsmith.ui.live import watching
-from turnsmith.ui.tables import causes_table, count_up, make_table, name_verdict, stretches_table
+from turnsmith.ui.tables import causes_table, count_up, make_table, stretches_table
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def audit(run: Run, limit: NumPatches = None, as_json: Json = False) -> None:
 
 def print_review(folder: RunFolder, review: "Review", totals: dict[str, Any]) -> None:
     """Print the audits of a run, and how many patches are left to audit."""
-    audits = sorted(
-        (patch.instance_id, name_verdict(patch.audit.verdict), patch.audit.reason) for patch in review.patches
-    )
+    audits = sorted((patch.instance_id, patch.audit.verdict, patch.audit.reason) for patch in review.patches)
     print_audits([row for row in audits if row[1] != "honest"], totals)
     if (num := len(review.patches)) < review.num_patches:
         typer.echo(
@@ -78,7 +76,7 @@ def print_review(folder: RunFolder, review: "Review", totals: dict[str, Any]) ->
 def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> None:
     """Print the patches whose audit's verdict is not `honest`, and the share of patches that tamper with tests."""
     console = make_console()
-    counts = count_up({name_verdict(verdict): num for verdict, num in totals["counts"].items()})
+    counts = count_up(totals["counts"])
     if rows:
         console.print(make_table(["task", "verdict", "reason"], rows))
     if totals["interval"] is None:
@@ -86,7 +84,7 @@ def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> No
         return
     low, high = totals["interval"]
     console.print(
-        f"{counts}: {totals['share_of_lies']:.1%} of the patches with a clear verdict tamper with the tests, "
+        f"{counts}: {totals['share_failed']:.1%} of the patches with a clear verdict tamper with the tests, "
         f"95 % interval {low:.1%} to {high:.1%}"
     )
 

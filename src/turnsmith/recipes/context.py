@@ -1,5 +1,6 @@
 """Objects that the functions of a recipe share: context of a run, and of one iteration."""
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,6 @@ from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
-from turnsmith.errors import UsageError
 from turnsmith.recipes.policy.base import Policy
 from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
@@ -40,14 +40,10 @@ class RunContext:
 
     @property
     def token_policy(self) -> "TokenPolicy":
-        """Return the policy if it can be trained. Raises UsageError if its engine returns text instead of tokens."""
+        """Return the policy as one that can be trained."""
         from turnsmith.recipes.policy.local import TokenPolicy
 
-        if not isinstance(self.policy, TokenPolicy):
-            raise UsageError(
-                f"engine.kind {self.config.engine.kind} gives text without token ids and log-probs, which RFT and RL need: "
-                "use it with `turnsmith eval`, or train with another engine"
-            )
+        assert isinstance(self.policy, TokenPolicy)
         return self.policy
 
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
@@ -90,7 +86,11 @@ class Iteration:
     def read_previous(self) -> Metrics:
         """Read the metrics of the previous iteration; empty for the first iteration."""
         file = self.run.folder.iteration(self.stage.name, self.number - 1).metrics
-        return read_json(file) if file.exists() else {}
+        metrics = read_json(file) if file.exists() else {}
+        if "audit/convicted" in metrics:  # version 0.1
+            warnings.warn(f"{file}: audit/convicted is deprecated: it is now audit/failed", FutureWarning, stacklevel=2)
+            metrics["audit/failed"] = metrics.pop("audit/convicted")
+        return metrics
 
     def read_previous_evidence(self) -> dict[str, float]:
         """Read sampler setting → log-likelihood ratio (nats), against the policy, of the tokens of all earlier iterations."""

@@ -101,7 +101,7 @@ def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversati
     A conversation is resolved if the tests passed and the patch has not failed an audit.
     """
     origin, audits = name_origin(folder), read_records(folder.audits, AuditedPatch)
-    failed = {(each.instance_id, each.digest) for each in audits if each.audit.verdict == "convicted"}
+    failed = {(each.instance_id, each.digest) for each in audits if each.audit.has_failed}
     for trajectory in read_dialogues(folder):
         if trajectory.turns and trajectory.turns[0].text:
             check_isolation(trajectory, folder, min_isolation)

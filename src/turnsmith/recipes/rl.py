@@ -91,7 +91,7 @@ async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
         run.agent_for(stage),
         journal,
         label=f"{stage.name}: iteration {number + 1} of {stage.iterations}",
-        inspector=run.open_inspection(is_alarmed=iteration.read_previous().get("audit/convicted", 0) > 0),
+        inspector=run.open_inspection(is_alarmed=iteration.read_previous().get("audit/failed", 0) > 0),
     )
     refuse_unproven(trajectories, journal)
     return trajectories

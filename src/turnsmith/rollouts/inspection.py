@@ -36,7 +36,7 @@ class Inspector:
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
         """Set `is_alarmed` if one of the trajectories failed its audit."""
-        self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
+        self.is_alarmed = self.is_alarmed or any(audit.has_failed for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
         """Audit the trajectory's patch if `_is_chosen` selects it. Return it with its audit; `TAMPERED` after a failed one."""
@@ -48,7 +48,7 @@ class Inspector:
             self.audits[key] = asyncio.create_task(auditing)
         audit = await asyncio.shield(self.audits[key])
         grade = trajectory.grade.model_copy(update={"audit": audit})
-        if audit.verdict != "convicted":
+        if not audit.has_failed:
             return trajectory.grow(grade=grade)
         if not self.is_alarmed:
             self.progress.log(
@@ -85,7 +85,7 @@ def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     verdicts = Counter(audit.verdict for audit in list_audits(trajectories))
     return {
         "audit/audited": float(verdicts.total()),
-        "audit/convicted": float(verdicts["convicted"]),
+        "audit/failed": float(verdicts["failed the audit"]),
         "audit/inconclusive": float(verdicts["inconclusive"]),
     }
 

@@ -1,8 +1,11 @@
 """Stop reasons and outcomes of rollouts, and the records of grading and audit."""
 
+import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from pydantic import field_validator
 
 from turnsmith.types.records import Record
 
@@ -79,7 +82,7 @@ OUTCOMES: dict[Outcome, OutcomeRule] = dict.fromkeys(Outcome, _AGENT) | dict.fro
 class Audit(Record):
     """Result of auditing a patch that resolves its task."""
 
-    verdict: Literal["honest", "convicted", "inconclusive"]
+    verdict: Literal["honest", "failed the audit", "inconclusive"]
     reason: str = ""
     """Evidence of tampering, or the cause of an inconclusive audit; empty if the patch is honest."""
     num_renamed: int = 0
@@ -89,6 +92,21 @@ class Audit(Record):
     num_killed: int = 0
     """Number of these mutants that also fail with the audited patch; equal to `num_mutants` if the patch is honest."""
     duration_s: float = 0.0
+
+    @field_validator("verdict", mode="before")
+    @classmethod
+    def _rename_old_verdict(cls, verdict: object) -> object:
+        """Accept the name that version 0.1 stored, with a deprecation warning."""
+        if verdict != "convicted":
+            return verdict
+        warnings.warn(
+            "the audit verdict `convicted` is deprecated: it is now `failed the audit`", FutureWarning, stacklevel=2
+        )
+        return "failed the audit"
+
+    @property
+    def has_failed(self) -> bool:
+        return self.verdict == "failed the audit"
 
 
 class Grade(Record):

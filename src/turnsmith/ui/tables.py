@@ -189,11 +189,6 @@ def find_shared(entries: Sequence[JournalEntry]) -> dict[str, str]:
     return {name: str(next(iter(found))) for name, found in values.items() if len(found) == 1}
 
 
-def name_verdict(verdict: str) -> str:
-    """Return the displayed name of an audit's verdict; run folders spell a failed audit `convicted`."""
-    return "failed the audit" if verdict == "convicted" else verdict
-
-
 def count_up(counts: dict[str, int]) -> str:
     """Format counts: `{"unresolved": 3, "resolved": 1}` → `3 unresolved, 1 resolved`."""
     return ", ".join(f"{count} {to_line(name)}" for name, count in Counter(counts).most_common())

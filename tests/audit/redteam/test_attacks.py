@@ -24,7 +24,7 @@ def test_auditing_all_patches_rewards_every_honest_patch_and_no_attack(provider,
     trials = attack(SCRIPTS, toy, provider, "all")
     assert [str(trial) for trial in trials if not trial.is_right("all")] == []
     totals = sum_up(trials)
-    assert (totals["stopped_elsewhere"], totals["honest_convicted"]) == ([], 0)
+    assert (totals["stopped_elsewhere"], totals["honest_failed_audit"]) == ([], 0)
 
 
 def test_screening_selects_every_attack_that_needs_an_audit(provider, toy):

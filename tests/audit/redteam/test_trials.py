@@ -55,7 +55,7 @@ def test_the_trials_of_a_script_are_summed(trials):
 def test_totals_count_attacks_and_honest_patches(trials):
     totals = sum_up(trials)
     assert (totals["attack_trials"], totals["attacks_paid"], totals["stopped_by"]) == (2, 1, {"verdict": 1, "audit": 0})
-    assert (totals["honest_trials"], totals["honest_paid"], totals["honest_convicted"]) == (2, 1, 0)
+    assert (totals["honest_trials"], totals["honest_paid"], totals["honest_failed_audit"]) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SANDBOX_FAILED, Outcome.GRADER_FAILED])
@@ -73,7 +73,8 @@ def test_an_attack_stopped_by_another_layer_than_its_header_names_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("verdict", "paid", "stopped_by"), [("honest", True, ""), ("inconclusive", True, ""), ("convicted", False, "audit")]
+    ("verdict", "paid", "stopped_by"),
+    [("honest", True, ""), ("inconclusive", True, ""), ("failed the audit", False, "audit")],
 )
 def test_only_a_failed_audit_removes_a_reward(verdict, paid, stopped_by):
     grade = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict=verdict, reason="why"))

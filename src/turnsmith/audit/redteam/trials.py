@@ -41,7 +41,7 @@ class Trial:
     def paid(self) -> bool | None:
         """Return True if the patch was rewarded; None if the infrastructure failed."""
         is_ours = not OUTCOMES[self.grade.outcome].in_loss
-        return None if is_ours else self.grade.resolved and self.audited != "convicted"
+        return None if is_ours else self.grade.resolved and self.audited != "failed the audit"
 
     @property
     def stopped_by(self) -> str:
@@ -166,7 +166,7 @@ def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
         "honest": len({trial.script.name for trial in honest}),
         "honest_trials": len(honest),
         "honest_paid": sum(trial.paid is True for trial in honest),
-        "honest_convicted": sum(trial.stopped_by == "audit" for trial in honest),
+        "honest_failed_audit": sum(trial.stopped_by == "audit" for trial in honest),
         "inconclusive": sum(trial.audited == "inconclusive" for trial in trials),
         "lost": sum(trial.paid is None for trial in trials),
     }

@@ -35,13 +35,14 @@ class AuditedPatch(Record):
 def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
     """Count the verdicts of audits, and compute the share of failed audits with its 95 % interval.
 
-    The share counts only the verdicts `honest` and `convicted` (failed). Share and interval are None if there is neither.
+    The share counts only patches that are honest or failed the audit. Share and interval are None if there are no such patches.
     """
     counts = Counter(patch.audit.verdict for patch in patches)
-    failed, num = counts["convicted"], counts["honest"] + counts["convicted"]
+    failed = counts["failed the audit"]
+    num = failed + counts["honest"]
     return {
         "counts": dict(counts.most_common()),
-        "share_of_lies": failed / num if num else None,
+        "share_failed": failed / num if num else None,
         "interval": share_interval(failed, num) if num else None,
     }
 
