@@ -8,6 +8,8 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import turnsmith
 
 ROOT = Path(__file__).parent.parent
@@ -35,11 +37,44 @@ def read_levels() -> dict[str, int]:
     return {room.strip(): level for level, rooms in enumerate(layers) for room in rooms.split("|")}
 
 
-def name_rooms(file: Path) -> set[str]:
-    """Rooms that the strings of a module name by an import path, such as `turnsmith.algo.dapo:DAPO`."""
-    nodes = ast.walk(ast.parse(file.read_text()))
-    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return {room for text in texts for room in re.findall(r"\bturnsmith(?:\.| import )(\w+)", text)}
+ANY = "any room"
+
+
+def read_strings(node: ast.AST) -> list[str]:
+    """Strings of a module; the computed parts of an f-string are written as `{}`."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+        return ["".join(parts)] + [
+            text for part in node.values if not isinstance(part, ast.Constant) for text in read_strings(part)
+        ]
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) else []
+    return [text for child in ast.iter_child_nodes(node) for text in read_strings(child)]
+
+
+def name_rooms(text: str) -> set[str]:
+    """Rooms that a text names by an import path, such as `turnsmith.algo.dapo:DAPO`, `{}.algo.dapo` or `.algo.dapo`."""
+    source = Path(turnsmith.__file__).parent
+    absolute = re.findall(r"\bturnsmith(?:\.| import )(\w+|\{\})", text)
+    relative = re.findall(r"(?:^|(?<=\{\}))\.{0,2}((\w+)\.\w+)(?:[.:]\w+)*$", text)
+    named = [room for path, room in relative if list(source.glob(f"{path.replace('.', '/')}*")) or room == "{}"]
+    return {ANY if room == "{}" else room for room in (*absolute, *named)}
+
+
+@pytest.mark.parametrize(
+    ("code", "rooms"),
+    [
+        ("load('turnsmith.algo.dapo:DAPO')", {"algo"}),
+        ("load(f'turnsmith.algo.{name}')", {"algo"}),
+        ("load(f'turnsmith.{room}.names')", {ANY}),
+        ("load(f'{root}.algo.dapo:DAPO')", {"algo"}),
+        ("load('.algo.dapo', 'turnsmith')", {"algo"}),
+        ("load('algo.dapo:DAPO')", {"algo"}),
+        ("load('numpy.random')", set()),
+    ],
+)
+def test_strings_that_name_a_room_are_found(code, rooms):
+    assert {room for text in read_strings(ast.parse(code)) for room in name_rooms(text)} == rooms
 
 
 def test_no_string_names_a_module_of_a_higher_room():
@@ -49,8 +84,9 @@ def test_no_string_names_a_module_of_a_higher_room():
         f"{file.relative_to(source)} names {named}"
         for file in source.rglob("*.py")
         if (room := file.relative_to(source).with_suffix("").parts[0]) in levels
-        for named in name_rooms(file) & levels.keys() - {room}
-        if levels[named] <= levels[room]
+        for text in read_strings(ast.parse(file.read_text()))
+        for named in name_rooms(text) & {*levels, ANY} - {room}
+        if named == ANY or levels[named] <= levels[room]
     ]
     assert wrong == []
 

@@ -6,6 +6,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,18 @@ def test_a_data_set_is_imported_by_its_import_path(turnsmith, working_directory)
     assert json.loads(Path("rows/rows.jsonl").read_text()) == rows[0]
     swapped = turnsmith("tasks", "import", "swe-gym", "--from", "rows.jsonl", "--out", "other")
     assert swapped.exit_code == 2 and "of no known data set" in swapped.stderr
+
+
+def test_a_mistake_in_a_data_set_is_one_sentence_and_exit_code_2(turnsmith, working_directory):
+    write_examples(working_directory)
+    module = Path("my_set.py").read_text()
+    Path("my_set.py").write_text(module.replace("describe_core(row) |", "{'repo': row['origin']} |"))
+    row = {name: SWE_BENCH[name] for name in (*CORE, "FAIL_TO_PASS", "PASS_TO_PASS")} | {"container": "localhost/shop"}
+    Path("rows.jsonl").write_text(json.dumps(row) + "\n")
+    sys.modules.pop("my_set", None)
+    result = turnsmith("tasks", "import", "my_set:REPAIRS", "--from", "rows.jsonl", "--out", "tasks")
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    assert "data set repairs" in result.stderr and "KeyError: 'origin'" in result.stderr and "Refused" in result.stderr
 
 
 @pytest.mark.slow

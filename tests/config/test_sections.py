@@ -124,6 +124,7 @@ def test_a_moved_key_is_renamed_with_a_warning(write):
         (MINIMAL + "[[stages]]\nbatch_sise = 1\n", ["stages.0.batch_sise", "'batch_size'"]),
         (MINIMAL + "zzzzzz = 1\n", ["zzzzzz", "remove it"]),
         (MINIMAL + "[rft]\ngroup_size = 4\n", ["'rft.group_size', a key of another section: move it there"]),
+        ("engine = 3\n" + MINIMAL, ["engine must hold a table of keys", "got 3"]),
         ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
@@ -143,6 +144,11 @@ def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
         load(path, [], RunConfig)
     assert all(piece in str(caught.value) for piece in [str(path), *pieces]), str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stored_configuration_that_is_a_list_is_refused_in_plain_words():
+    with pytest.raises(UsageError, match=r"config.json: the file must hold a table of keys \(got \[\]\)$"):
+        validate([], Path("config.json"), RunConfig)
 
 
 def test_an_error_names_an_override_only_if_the_override_causes_it(write):

@@ -73,3 +73,16 @@ def test_conda_is_looked_through(monkeypatch, tmp_path, variable, value, place):
     program.symlink_to(os.path.realpath(sys.executable))
     monkeypatch.setenv(variable, str(tmp_path / value))
     assert program in pythons.list_programs()
+
+
+def test_the_active_conda_comes_before_those_of_the_home_folder(monkeypatch, tmp_path):
+    """Of two interpreters of one version, `find_pythons` takes the first."""
+    places = {"CONDA_EXE": "called", "CONDA_PREFIX": "active", "HOME": "miniforge3"}
+    for folder in places.values():
+        (tmp_path / folder / "bin").mkdir(parents=True)
+        (tmp_path / folder / "bin/python3").touch()
+    monkeypatch.setenv("CONDA_EXE", str(tmp_path / "called/bin/conda"))
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "active"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = [program.parent.parent.name for program in pythons.list_programs() if tmp_path in program.parents]
+    assert found == list(places.values())

@@ -175,6 +175,8 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Se
     place = " ".join([str(path), *(f"with --{name}" for name in given if _is_related(name, key))])
     if first["type"] == "extra_forbidden":
         return f"{place}: unknown key {key!r}{_suggestion(str(first['loc'][-1]), kind)}"
+    if first["type"] == "model_type":
+        return f"{place}: {key or 'the file'} must hold a table of keys (got {_short(first['input'])})"
     if first["type"] == "missing":
         return f"{place}: key {key!r} is missing: add it"
     is_single = (first["type"] == "list_type" or key == "tracking") and isinstance(first["input"], str)

@@ -67,8 +67,14 @@ class PublicSet:
 
 
 def to_record(source: PublicSet, row: Row) -> Task | Conversation:
-    """Convert a row of a data set to a task or a conversation. Raises Refused."""
-    described = source.describe(row)
+    """Convert a row of a data set to a task or a conversation. Raises Refused, and UsageError if `describe` has a bug."""
+    try:
+        described = source.describe(row)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"data set {source.name}: `describe` fails for row {source.identify(row)!r} ({type(error).__name__}: {error}): "
+            "repair it, or raise turnsmith.tasks.sets.base.Refused for rows without that column"
+        ) from error
     if isinstance(described, Conversation):
         return described.model_copy(update={"created_by": source.name})
     return described if isinstance(described, Task) else to_task(source, row, described)
