@@ -76,7 +76,7 @@ def test_conda_is_looked_through(monkeypatch, tmp_path, variable, value, place):
 
 
 def test_the_active_conda_comes_before_those_of_the_home_folder(monkeypatch, tmp_path):
-    """Of two interpreters of one version, `find_pythons` takes the first."""
+    """`find_pythons` takes the first of two interpreters of one version."""
     places = {"CONDA_EXE": "called", "CONDA_PREFIX": "active", "HOME": "miniforge3"}
     for folder in places.values():
         (tmp_path / folder / "bin").mkdir(parents=True)
