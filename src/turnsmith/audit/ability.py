@@ -1,8 +1,8 @@
 """Check, with the gold patch, if audits of a task's patches can reach a verdict.
 
 The tests run with the gold patch under random names, then as mutants (tests with one wrong expectation). A mutant is kept
-if the gold patch fails it in two runs, in the same cases, each by an unmet expectation. Any other error may come from
-the changed test itself, and then every patch fails.
+if the gold patch fails it in two runs, in the same cases, each by an unmet expectation. Other errors may come from
+the changed test itself, and a test that every patch fails proves nothing.
 """
 
 from collections import Counter
@@ -44,13 +44,13 @@ class GoldTrial:
     killed: Mapping[str, Mutant]
     """Test function → mutant of it that the gold patch fails."""
     drawn: frozenset[Mutant]
-    """Mutants of the kinds that audits make themselves; records need not hold them."""
+    """Mutants found as every audit finds its own. Qualification records leave them out, since audits find such mutants again."""
     is_finished: bool = True
     """True if the test run under random names finished."""
 
 
 async def try_gold(tests: ExpectedTests, gold: str, random: Random) -> GoldTrial:
-    """Run the tests with the gold patch under random names, then as mutants, until it fails a mutant of each function.
+    """Run the tests with the gold patch: first under random names, then as mutants, until one mutant of each function fails.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -75,7 +75,7 @@ def _list_tries(tests: ExpectedTests, function: str, drawn: Mapping[str, Mutant]
 
 
 async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: RunResults) -> list[Mutant]:
-    """Keep the mutants that the gold patch fails, with the cases that still pass; `plain` is its run without mutants."""
+    """Keep the mutants that the gold patch fails, and store their cases that pass. `plain` is its run without mutants."""
     first = await tests.run_cases(gold, mutants)
     second = await tests.run_cases(gold, mutants) if first else None
     if first is None or second is None:
@@ -99,7 +99,7 @@ def is_killed(plain: RunResults, first: RunResults, second: RunResults) -> bool:
 
 
 def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
-    """Decide from the trial of a task's gold patch if audits of the task can reach a verdict."""
+    """Decide from test runs with the gold patch (`trial`) if audits of patches of the task can reach a verdict."""
     # Mutants of tests that keep their names are large, so records hold only those of FAIL_TO_PASS.
     functions = {*tests.functions} - ({*tests.not_renamed} - tests.decisive)
     kept = [mutant for function, mutant in trial.killed.items() if function in functions]

@@ -131,7 +131,7 @@ class AuditInProgress:
             await self._run_mutants([random.choice(mutants[name]) for name, runs in patterns.items() if runs[run]])
 
     async def _run_mutants(self, mutants: Sequence[Mutant]) -> None:
-        """Run some tests as mutants; if a mutant passes or another test fails, run them with the gold patch and repeat."""
+        """Run all tests, some as mutants. If a mutant passes or another test fails, repeat, also with the gold patch."""
         mutated = {mutant.function for mutant in mutants}
         first = await self.tests.run(self.patch, mutants)
         valid, surviving, gold = mutated, _find_surviving(first, mutants), None
@@ -149,10 +149,10 @@ class AuditInProgress:
         self.num_killed += len(valid - surviving)
 
     async def _repeat(self, mutants: Sequence[Mutant], valid: set[str], surviving: set[str]) -> set[str]:
-        """Repeat a run with mutants; return the functions whose mutants passed in some run.
+        """Repeat a run with mutants; return the functions whose mutants passed at least once.
 
         `valid` functions have mutants that the gold patch fails; mutants of `surviving` functions passed before. A mutant
-        that passes in two runs shows tampering; any other result makes the audit inconclusive.
+        that passes in two runs in all shows tampering. If there is none, the audit is inconclusive.
         """
         times = Counter(surviving)
         for _ in range(MAX_REPEATS):
@@ -168,7 +168,7 @@ class AuditInProgress:
     def _find_failing(
         self, passed: Counter[str], gold: Counter[str] | None = None, ignored: Collection[str] = ()
     ) -> set[str]:
-        """Find test functions of which fewer cases pass than expected and, if `gold` is given, than with the gold patch."""
+        """Find functions, except `ignored` ones, of which fewer cases pass than expected and (if given) than in `gold`."""
         expected = self.tests.functions if gold is None else self.tests.functions & gold
         return (expected - passed).keys() - set(ignored)
 

@@ -11,7 +11,7 @@ from turnsmith.audit.literals import is_literal
 from turnsmith.audit.sources import Test
 
 _CATCHING = {"raises", "assertRaises", "assertRaisesRegex", "suppress", "deprecated_call"}
-"""Names of context managers whose blocks an exception may end without failing the test."""
+"""Names of context managers that catch exceptions. Assertions in their blocks may be skipped, so `find_assertions` omits them."""
 _OWN_CALLS = {"range", "zip", "enumerate", "sorted", "items", "product"}
 
 
@@ -24,7 +24,7 @@ class Scope:
     def find_literals(self, side: ast.expr) -> list[ast.expr]:
         """Find the literals that one side of a comparison stands for: inline, in a variable, or in rows of `parametrize`.
 
-        A variable must be read only once, since a change would alter every other use.
+        A variable that the test reads more than once gives none, since a changed value would alter the other uses, too.
         """
         if is_literal(side):
             return [side]

@@ -27,7 +27,7 @@ class UnreadableTests(GradingError):
 
 @dataclass(frozen=True)
 class RunResults:
-    """Results of the expected tests in one run, by their original ids."""
+    """Results of the expected tests in one run. Tests have the ids of the task, not the random names of the run."""
 
     passed: frozenset[str]
     unmet: frozenset[str]
@@ -43,7 +43,7 @@ class ExpectedTests:
 
     @cached_property
     def definitions(self) -> dict[str, str]:
-        """Map the function of each expected test to the function that defines it, e.g. in a base class."""
+        """Map each test function to its definition, e.g. in a base class: `b.py::TestB::test_y` → `a.py::TestA::test_y`."""
         functions = dict.fromkeys(map(to_function, self.case.expected))
         return {function: find_definition(self.sources, function) for function in functions}
 
@@ -67,7 +67,7 @@ class ExpectedTests:
     def describe_unchecked(self, checked: Collection[str]) -> str:
         """Describe the FAIL_TO_PASS functions that could not be renamed and are not in `checked`; empty if there are none.
 
-        Code that knows a test's name can forge its result. Functions in `checked` failed as mutants, so nothing was forged.
+        Code that knows a test's name can forge its result. Mutants of functions in `checked` failed, so their results are real.
         """
         decisive = {*map(to_function, self.case.task.FAIL_TO_PASS)}
         not_renamed = [function for function in self.not_renamed if function in decisive]
@@ -79,7 +79,7 @@ class ExpectedTests:
         return len(self.definitions) - len(self.not_renamed)
 
     async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Counter[str] | None:
-        """Count the passed cases of each function in one run (`run_cases`); None if pytest did not finish."""
+        """Run the tests as `run_cases` does, and count the passed cases of each function; None if pytest did not finish."""
         results = await self.run_cases(patch, mutants)
         return self.count(results.passed) if results else None
 
@@ -107,7 +107,7 @@ class ExpectedTests:
         )
 
     def find_function(self, test: str) -> str:
-        """Return the function that defines the test with this id, e.g. in a base class."""
+        """Return the id of the function that defines a test; for an inherited test, the id of the base class's method."""
         return self.definitions[to_function(test)]
 
     def count(self, tests: Iterable[str]) -> Counter[str]:

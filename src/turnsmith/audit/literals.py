@@ -20,7 +20,7 @@ ANOTHER = (
     " else (*v, None) if type(v) is tuple else {**v, object(): None} if type(v) is dict"
     " else {*v, object()} if type(v) is set else (v, None)"
 )
-"""Source of a function that returns an unequal value of the same type, or a pair for other types."""
+"""Source of a function that mutants apply to an expected value: it returns an unequal value, of the same type if possible."""
 
 
 def is_literal(node: ast.expr) -> bool:
@@ -54,7 +54,7 @@ def _find_values(literal: ast.expr) -> list[ast.Constant]:
 def change(source: Source, literal: ast.expr, random: Random, familiar: Sequence[Any] = ()) -> Edit:
     """Replace a random constant in a literal by another of its type; put a value into an empty literal.
 
-    About half of the new values are `familiar` constants of the test, so that code under test cannot tell them apart.
+    About half of the new values come from `familiar`, the test's constants, so that code under test cannot recognise them.
     """
     if _is_empty(literal):
         return source.replace(literal, "[None]" if isinstance(literal, ast.List) else "{None: None}")

@@ -141,7 +141,7 @@ class Operators:
             yield self.source.enclose(self._find_expected(left, right), f"({ANOTHER})(", ")")
 
     def _find_expected(self, left: ast.expr, right: ast.expr) -> ast.expr:
-        """Return the side of a comparison that is the expected value: the one with fewer imported names, else without a call."""
+        """Return the likely expected value of two: that with fewer imported names or, if equally many, without a call."""
         sides = (right, left) if isinstance(left, ast.Call) or not isinstance(right, ast.Call) else (left, right)
         imported = self.source.imported
         return min(sides, key=lambda side: sum(getattr(node, "id", "") in imported for node in ast.walk(side)))

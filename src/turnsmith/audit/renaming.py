@@ -35,7 +35,7 @@ class Renaming:
         return name in self.names[file]
 
     def write(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the test files of a run: renamed texts under the new paths, empty texts under the old paths."""
+        """Return path → text of files to write: renamed tests at new paths, empty files in place of the tests at old paths."""
         return dict.fromkeys(texts, "") | {
             self.files[file]: rename_words(text, self.names[file]) for file, text in texts.items()
         }

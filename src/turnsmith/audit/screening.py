@@ -68,16 +68,16 @@ _TARGETS = re.compile(
     rf"|(?:^|[;:=])\*?[(\[]{_ITEMS}(?<=[)\],]){_EQUALS}"
     rf"|\bas {_CHAIN}|\b(?:for|del)[ *][\w.,*]++|\b(?:for|as|del)[(\[]{_ITEMS}"
 )
-"""Pattern of names that a line sets or deletes, by an assignment (also in brackets), `as`, `for` or `del`."""
+"""Pattern of targets that a line sets or deletes, by `=`, `as`, `for` or `del`. A target in an imported module is suspicious."""
 _OWNER = re.compile(_CHAIN)
 _BROKEN = re.compile(r"(?<=[(\[.,])\s+|(?<!\s)\s+(?=[)\].,])")
-"""Pattern of white space beside a bracket, dot or comma, which may interrupt the name that a line sets."""
+"""Pattern of white space beside brackets, dots and commas. Code is also searched without it, for targets on several lines."""
 
 
 def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
     """Return the names of suspicions about the added lines of a patch; none if the grader refuses the patch.
 
-    `layers` are the folders of the original tree, in which the imports of changed files are read.
+    `layers` are the overlaid folders of the tree before the patch; the imports of changed files are read there.
     """
     try:
         files = read_patch(patch)
@@ -154,7 +154,7 @@ def _find_imported(tokens: Sequence[str]) -> set[str]:
 
 
 def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
-    """Read the names that the original file imports; empty if it does not exist or is not Python."""
+    """Read the names that a changed file imports before the patch; empty if it is new or not Python."""
     for path in (layer / name for layer in reversed(layers) for name in file.paths if name.endswith(".py")):
         if path.is_file() and not path.is_symlink():
             try:

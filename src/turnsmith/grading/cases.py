@@ -19,7 +19,7 @@ APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
 APPLY_TIMEOUT_S = 60.0
 
 GOLD_S = "gold_s"
-"""Column of `Task.meta`: time in seconds that grading the gold patch takes."""
+"""Column of `Task.meta`: seconds that grading the gold patch took; `limit_tests` computes other patches' time limit from it."""
 GOLD_TIMES, MIN_LIMIT_S = 10.0, 30.0
 """Time limit of a patch's tests as a multiple of the gold patch's time, and its minimum in seconds."""
 

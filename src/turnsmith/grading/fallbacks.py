@@ -48,7 +48,7 @@ class Application:
     """Result of applying a patch as SWE-bench's harness does."""
 
     patch: str | None
-    """Difference that the patch made in the tree, as a git patch; None if it does not apply."""
+    """Difference that the patch made in the tree, as a git patch; None if no program could apply the patch."""
     log: str
     """Output of the programs that applied the patch."""
 

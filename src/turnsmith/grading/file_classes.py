@@ -41,10 +41,10 @@ SUPPORT = re.compile(
     r"|[^/]*\.(snap|ambr))",
     re.DOTALL,
 )
-"""Pattern of paths of test helpers and expected data: `pkg/testing.py`, `fixtures/a.json`, `__snapshots__/a.ambr`."""
+"""Pattern of test helpers and data, e.g. `fixtures/a.json`. Changes to them are not graded, unless source mentions the file."""
 SOURCES = (".py", ".pyi", ".pyx", ".pxd")
 ENTRY_POINTS = ("pyproject.toml", "setup.cfg")
-"""Settings files in which a project names its own modules."""
+"""Names of settings files. A test helper that such a file mentions is graded, as if source code mentioned it."""
 
 
 def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:

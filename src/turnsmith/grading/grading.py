@@ -83,7 +83,7 @@ class Grader:
             )
 
     async def _run(self, case: Case, patch: str) -> Grade:
-        """Run the tests on the allowed changes of a patch, and judge them. Raises PatchRefused, SandboxError, GradingError."""
+        """Grade a patch without its files that decide how tests run. Raises PatchRefused, SandboxError, GradingError."""
         project = describe_project(case.tree)
         selection = await asyncio.to_thread(select_hunks, patch, project)
         num_dropped = len(selection.left_out)
@@ -133,6 +133,6 @@ async def try_plugin(case: Case) -> None:
 
 
 def to_one_line(text: str) -> str:
-    """Shorten a text to one printable line, since output of git and tests may contain text of the agent."""
+    """Cut a text to one printable line, since output of git and tests may contain line breaks and control characters."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= MAX_DETAIL_CHARACTERS else line[: MAX_DETAIL_CHARACTERS - 1] + "…"

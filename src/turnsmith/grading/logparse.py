@@ -58,7 +58,7 @@ BY_REPOSITORY: dict[str, Parser] = {
     "highlightjs": other_runners.parse_highlightjs,
     "marked": other_runners.parse_numbered,
 }
-"""Name that SWE-bench and derived data sets give a parser for one repository → parser."""
+"""Parsers for one repository each: name in SWE-bench and derived data sets → parser of Turnsmith."""
 
 PARSERS: dict[str, Parser] = {
     **OURS,

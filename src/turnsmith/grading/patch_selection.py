@@ -72,7 +72,7 @@ def list_replaced_modules(path: str) -> list[str]:
 
 
 def describe_project(tree: TaskTree) -> Project:
-    """Describe a task's working tree, with test and source files known from its hidden tests and gold patch.
+    """Describe a task's working tree. Files of its expected tests and test patch are tests, those of its gold patch source.
 
     Raises SetupFailed if the test patch cannot be used.
     """

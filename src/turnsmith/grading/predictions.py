@@ -52,7 +52,7 @@ def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None
 
 
 async def grade_submission(submission: Submission, provider: SandboxProvider, progress: Progress) -> Graded:
-    """Grade predictions that have no report, and write reports. Raises UsageError if a report is on another patch.
+    """Grade predictions that have no report, and write reports. Raises UsageError if a task's report is on another patch.
 
     If the infrastructure fails, a prediction gets no verdict; the next call grades it again.
     """
@@ -127,7 +127,7 @@ class PredictionGrader:
 
 
 def format_script(case: Case) -> str:
-    """Format the commands of a test run as a shell script."""
+    """Format the commands of a test run as a shell script for the report; the grader does not run it."""
     run = " ".join([case.task.test_command, *map(quote, case.directives)])
     lines = ["#!/bin/bash", f"cd {quote(case.task.workdir)}", *case.task.setup, f": '{BEGIN}'", run, f": '{END}'"]
     return "\n".join(lines) + "\n"

@@ -71,7 +71,7 @@ class Examination:
     task: Task
     grade: Grade
     script: str
-    """Shell commands that ran the tests."""
+    """Shell script with the commands of the test run, for the report; the grader does not run it."""
     application: str
     """Output of the programs that applied the patch."""
     suite: SuiteReport | None
@@ -112,7 +112,7 @@ def write_examination(report: Report, seen: Examination) -> None:
 
 
 def to_bytes(patch: str) -> bytes:
-    """Encode a patch as bytes, as git reads it; keep characters that are not UTF-8."""
+    """Encode a patch as UTF-8; bytes that were not valid UTF-8 when the patch was read get their old values back."""
     try:
         return patch.encode(errors="surrogateescape")
     except UnicodeEncodeError:

@@ -28,7 +28,7 @@ WORDS = {
 }
 """Status → its word in the summary of `pytest -rA`, in pytest's order."""
 MAX_LINE = 500
-"""Maximum number of characters of a line; longer messages are cut."""
+"""Maximum number of characters of a summary line in the log; the message at its end is cut."""
 
 
 def open_report(key: bytes, descriptor: int) -> "Callable[..., None]":

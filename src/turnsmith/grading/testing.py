@@ -29,7 +29,7 @@ TEST_ENV = {
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 EXCEPTION = re.compile(r"^(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
-"""Pattern of the last line of a traceback in a log of pytest or Python."""
+"""Pattern of the last line of a traceback in a log, which explains a test run whose results have no message."""
 CLEAN_STATUSES = "clean_statuses"
 """Column of `Task.meta`: expected test that does not pass on the tree without the bug → its status there."""
 
@@ -133,7 +133,7 @@ class Suite:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the tests' environment variables. Installed pytest plugins load only in a task's own Python or image."""
+        """Return the tests' environment variables. With Turnsmith's Python, one keeps pytest from loading installed plugins."""
         return {**TEST_ENV, **({} if self.environment or self.image else NO_PLUGINS)}
 
 

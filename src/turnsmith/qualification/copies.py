@@ -20,7 +20,7 @@ from turnsmith.sandboxes.setup import set_up
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
-"""Minimum share of an original's distinct lines in a copy. Originals with fewer lines than the minimum are not compared."""
+"""Minimum share of a changed file's distinct lines that a copy holds. Files with fewer than MIN_COPY_LINES have no copies."""
 MAX_QUOTE_CHARACTERS = 60
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
 """Patterns of folders in which a top-level module `x.py` is looked for. A module of a package, `a/x.py`, may be anywhere."""
@@ -42,7 +42,7 @@ class SystemFiles:
     """Files of one image outside the working tree that may contain the fix or the hidden tests of a task."""
 
     texts: Mapping[str, bytes] = field(default_factory=dict)
-    """Path → content of a file that contains a line of a patch."""
+    """Path → content of a file that contains the longest line of some fragment of a patch, and maybe the whole fragment."""
     paths: tuple[str, ...] = ()
     """Paths of installed modules, as source or bytecode, that are named like a module that a gold patch changes."""
 

@@ -31,7 +31,7 @@ MAX_TRIES = 3
 MIN_REPEATS = 2
 """Minimum number of repeated test runs: the first in a new interpreter, the second as in training."""
 PATIENCE, PATIENCE_S = 10.0, 60.0
-"""Factor and seconds of a time limit: tests may take the factor times as long as with the gold patch, plus the seconds."""
+"""Time limit of runs on the untouched tree and of mutants: the factor times the gold patch's time, plus the seconds."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
 
 
 async def inspect_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
-    """Find a task's test data, and check if audits can reach a verdict. Raises SetupFailed, SandboxError, GradingError."""
+    """Find files that only tests use, and check if audits can reach a verdict. Raises SetupFailed, SandboxError, GradingError."""
     data = await retry(find_test_data, case)
     try:
         return {"audit": await find_ability(case, shared_runs, gold_s), "test_data": data}

@@ -77,7 +77,7 @@ def name_in_full(test: str) -> str:
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
-    """List the names that tests miss, that the gold patch adds and that the issue does not give.
+    """List the names that error messages report as missing, if the gold patch adds them and the issue does not give them.
 
     Empty unless each error message reports a missing name that the patch adds. The type of the error does not suffice,
     because a wrong value can raise it, too: `'int' object has no attribute 'isdigit'`.

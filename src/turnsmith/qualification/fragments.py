@@ -30,7 +30,7 @@ class Fragment:
     path: str
     """Path of the changed file; a renamed file has a fragment for its old path, and one for its new path."""
     text: bytes
-    """Line end, then the stripped lines, each with a line end."""
+    """Stripped lines, with a line end after each and one before the first."""
 
     @property
     def anchor(self) -> bytes:
@@ -55,7 +55,7 @@ def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
 
 
 def _split(body: Sequence[str]) -> Iterator[list[bytes]]:
-    """Yield the context and added lines of a hunk together, then every four consecutive added lines; skip short ones."""
+    """Yield a hunk's context and added lines together, then each window of four added lines; leave out short fragments."""
     after = [line for line in body if line[:1] not in ("-", "\\")]
     if len(lines := _strip_marks(after)) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
         yield lines

@@ -27,7 +27,7 @@ from turnsmith.runs.temporary import temporary_folder
 from turnsmith.types import Grade, Outcome, Task
 
 RUN_COLUMNS = {"test_command", "log_parser", "status_rules", "workdir", "image", "setup", "test_patch", "environment"}
-"""Columns of a task that determine how its tests run."""
+"""Columns of a task that determine how its tests run. Only tasks that are equal in all of them share runs."""
 Run = Callable[[Case], Awaitable[list[Grade]]]
 """Function that runs the tests with the gold patch repeatedly; returns the grades."""
 
@@ -42,7 +42,7 @@ class GoldRuns:
     trial: asyncio.Future[GoldTrial] | None = None
 
     async def run(self, task: Task, run: Run) -> list[Grade]:
-        """Return a task's grades from the shared runs, which the first call starts; empty if a run did not resolve its task."""
+        """Return a task's grades in the shared runs, which the first call starts; empty unless all tests of all tasks passed."""
         self.runs = self.runs or asyncio.ensure_future(run(self.case))
         try:
             grades = await asyncio.shield(self.runs)
@@ -103,14 +103,14 @@ def digest_gold_runs(case: Case) -> str:
 
 
 def _list_fixed(places: Mapping[str, Path], patched: Mapping[str, bytes | None]) -> Iterator[tuple[str, int, bytes]]:
-    """Yield path, mode and content of each file in the tree with the gold patch; modes are those before the patch."""
+    """Yield path, old mode and new content of each file. `places` are the files before the gold patch, `patched` its changes."""
     for path in sorted({*places, *patched}):
         mode, content = read_entry(places[path]) if path in places else (0, b"")
         yield path, mode, patched.get(path, content) or b""
 
 
 def apply_gold(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None]:
-    """Return the content of each file that the gold patch changes; None if it removes the file.
+    """Apply the gold patch to copies of the files in `places`; return the new content of each changed file, None if removed.
 
     Raises PatchRefused; SandboxError if it does not apply.
     """

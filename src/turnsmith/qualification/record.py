@@ -26,7 +26,7 @@ FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
 """Column of `Task.meta`: PASS_TO_PASS tests that were left out, since they do not always pass with the gold patch."""
 KIND_AND_EXECUTABLE = 0o170100
-"""Mask of a file mode: file type and executable bit."""
+"""Mask of a file mode: file type and executable bit, which are the parts that count in the digest of a tree."""
 
 
 class Verdict(StrEnum):
@@ -207,7 +207,7 @@ def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
 
 
 def _judge_rest(task: Task, base: Sequence[Grade], gold: Sequence[Grade]) -> Decision:
-    """Decide the verdict on a task whose FAIL_TO_PASS tests always had the right result; quarantine flaky PASS_TO_PASS tests."""
+    """Quarantine flaky PASS_TO_PASS tests. FAIL_TO_PASS tests passed in all runs with the gold patch, and in none without."""
     flaky = [test for test in task.PASS_TO_PASS if 0 < count_passes(base, test) < len(base)]
     unsteady = tuple(test for test in task.PASS_TO_PASS if test in flaky or count_passes(gold, test) < len(gold))
     if unsteady and len(unsteady) == len(task.PASS_TO_PASS):

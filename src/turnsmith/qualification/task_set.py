@@ -25,9 +25,9 @@ from turnsmith.types import Task
 async def qualify_task_set(
     task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
-    """Examine the tasks that have no conclusive record, and return the records of all tasks in order.
+    """Examine the tasks without a conclusive record, write each record at once, and return all tasks' records in order.
 
-    Each record is written at once. Raises UsageError if another process qualifies these tasks; SandboxError if a search fails.
+    Raises UsageError if another process qualifies these tasks; SandboxError if a search for copies of a fix fails.
     """
     with find_record_file(task_set).open("ab") as records:
         hold(records)

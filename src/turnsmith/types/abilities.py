@@ -14,7 +14,7 @@ class Mutant:
     edits: tuple[Edit, ...]
     """Edits of the test file that change the function."""
     passing: tuple[str, ...] = ()
-    """Parametrized cases that still pass with the gold patch, because they do not execute the edited code."""
+    """Parametrized cases of the changed function that pass with the gold patch, because they do not execute the edited code."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ BYTES_PER_TOKEN = 4
 
 
 class Message(Record):
-    """One message of a conversation."""
-
     role: Literal["system", "user", "assistant"]
     text: str
     trains: bool = False
@@ -24,14 +22,14 @@ class Conversation(Record):
 
     conversation_id: str
     instance_id: str
-    """Name of the task."""
+    """Name of the task on which the conversation works."""
     messages: list[Message]
     resolved: bool
     """True if the data set states that the tests of the task passed."""
     patch: str = ""
     """Patch that the agent produced."""
     created_by: str = ""
-    """Name of the data set."""
+    """Name of the data set from which the conversation was read."""
 
     @model_validator(mode="after")
     def _in_turns(self) -> "Conversation":

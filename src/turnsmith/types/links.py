@@ -23,13 +23,13 @@ class TurnDigests:
         self._past = hashlib.blake2b(struct.pack("<q", len(name)) + name, digest_size=HALF_BYTES)
 
     def read(self, token_ids: np.ndarray) -> None:
-        """Append tokens (int32), sampled or not, to the history of later turns."""
+        """Append tokens (int32), sampled or not, to the tokens that precede the next turn."""
         self._past.update(np.ascontiguousarray(token_ids, "<i4").data)
 
     def digest(self, token_ids: np.ndarray, logprobs: np.ndarray, policy_version: int) -> str:
-        """Return the digest of a turn sampled after the history, with log-probs (float32).
+        """Return the digest of a turn that follows the tokens read so far, with log-probs (float32).
 
-        The result has 32 hex digits; the first 16 cover tokens only. The history is not extended.
+        The result has 32 hex digits; the first 16 cover tokens only. The turn does not count as read.
         """
         whole = self._past.copy()
         whole.update(np.ascontiguousarray(token_ids, "<i4").data)
@@ -65,14 +65,14 @@ class Link:
     """Index after the last token of the turn."""
     policy_version: int
     digest: str
-    """Digest computed by the engine; empty if it computed none."""
+    """Digest of the turn's tokens and history, computed when sampled or tokenised; empty if the engine computed none."""
     trains: bool = True
     """False if the whole turn is excluded from the loss, e.g. by RFT after a format error."""
 
 
 @dataclass(frozen=True)
 class OtherPrompt:
-    """Prompt used in training instead of the one that the engine was given: RFT leaves the demonstration out."""
+    """Prompt used in training instead of the engine's: RFT removes the worked example that was in the prompt while sampling."""
 
     sampled_behind: np.ndarray
     """Token ids (int32) of the prompt that the engine was given, after which the turns were sampled."""

@@ -11,7 +11,7 @@ from turnsmith.types.records import Record
 
 
 class StopReason(StrEnum):
-    """Reason why a rollout ended; its value is also the metric key."""
+    """Reason why a rollout ended; its value ends the name of the metric that counts such rollouts, `stop_reason/timeout`."""
 
     RUNNING = "running"
     SUBMITTED = "submitted"
@@ -58,7 +58,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class OutcomeRule:
-    """Consequences of an outcome."""
+    """Rule for trajectories with one outcome: if they count in loss, group statistics, retries and evaluation."""
 
     in_loss: bool
     """True if the trajectory's sampled tokens are used for training."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Isolation(StrEnum):
-    """Isolation tier of a sandbox, weakest first. Each tier says as which user code would run on the host if it escaped."""
+    """Isolation tier of a sandbox, weakest first. Tiers differ in the user of the host as which escaped code would run."""
 
     NONE = "none"
     """No isolation: ordinary processes of the user who runs Turnsmith."""

@@ -12,7 +12,7 @@ from turnsmith.types.records import Flags, Floats, Record, TokenIds, check_paral
 
 
 class SamplingParams(Record):
-    """Sampling settings. The defaults sample from the policy itself, as training requires (paper §5.2)."""
+    """Sampling settings. The defaults sample from the policy itself, as training requires (arXiv 2508.03501, §5.2)."""
 
     temperature: float = Field(1.0, ge=0)
     """Divisor of the logits; 0 takes the most likely token."""
@@ -55,9 +55,9 @@ class Turn(Record):
     """One model message and the observation after it."""
 
     start: int
-    """Index of the turn's first sampled token in the trajectory; from token counts of the server if `form` is `messages`."""
+    """Index of the turn's first token in the trajectory; if `form` is `messages`, computed from token counts of the server."""
     end: int
-    """Index after the last sampled token."""
+    """Index after the turn's last sampled token in the trajectory."""
     text: str
     """Sampled tokens as text, for people; it is never tokenised again."""
     command: str | None = None
@@ -72,7 +72,7 @@ class Turn(Record):
     policy_version: int = 0
     """Number of weight updates before the turn was sampled."""
     digest: str = ""
-    """Digest computed by the engine; empty if it computed none."""
+    """Digest of the turn's tokens and history (`types.links`), computed by the engine; empty if it computed none."""
     generate_s: float = 0.0
     act_s: float = 0.0
     """Seconds spent in the sandbox."""
@@ -172,7 +172,7 @@ class Group(Record):
     group_id: str
     trajectories: list[Trajectory]
     rewards: list[float]
-    """Final reward of each trajectory: verdict of the tests plus length penalty (R_final, paper §3.2)."""
+    """Final reward of each trajectory: 1 if resolved, else 0, plus length penalty (R_final in arXiv 2508.03501, §3.2)."""
 
     @model_validator(mode="after")
     def _check_parallel(self) -> "Group":

@@ -46,7 +46,7 @@ class Target:
         }
 
     def find(self, path: str) -> list[Path]:
-        """Find a file in the stacked folders of the task's tree, topmost first; empty for hidden test files."""
+        """Return a file's paths in the overlaid folders of the task's tree, topmost first; none for hidden test files."""
         return [layer / path for layer in reversed(self.tree.layers) if (layer / path).exists()]
 
 
@@ -57,7 +57,7 @@ def to_module(source: str) -> str:
 
 
 async def make_target(name: str, folder: Path, provider: SandboxProvider, scripts: Path) -> Target:
-    """Make the named target in a new folder, and find its test data as qualification does.
+    """Make the named target in a new folder, and find the data files that only its tests read, as qualification does.
 
     Raises UsageError, also if the package index cannot be reached; SandboxError, GradingError.
     """
@@ -99,7 +99,7 @@ def _read_texts(folder: Path) -> dict[str, str]:
 
 
 def is_called_by_tests(target: Target) -> bool:
-    """Return True if the bug is in a plain function that the failing tests call."""
+    """Return True if the bug is in a function at module level, not a method, that the failing tests call."""
     task = target.tree.task
     name, paths = task.meta["function"], find_test_files(task.FAIL_TO_PASS)
     source, *tests = [target.find(path)[0].read_text("utf-8") for path in (task.meta["path"], *paths)]

@@ -20,7 +20,7 @@ METHOD = re.compile(r"(\w+) \(([\w.]+(?:\.<locals>\.\w+)*)\)")
 FUNCTION = re.compile(r"\w+(?:[.:]\w+)+")
 ANNOUNCEMENT = re.compile(r" *(\S.*?) \.\.\.(?: (.*))?")
 RUN_ON = re.compile(r"(?<= \.\.\. )(?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.MULTILINE)
-"""Pattern of a test that starts on the line of the previous one, as after failed subtests before Python 3.11."""
+"""Pattern of the place in a line where the next test starts, as after failed subtests before Python 3.11; the line is split."""
 UNCOUNTED = ("xfailed", "xpassed")
 HEADING = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
 
