@@ -93,7 +93,7 @@ def _select(tests: ExpectedTests, results: RunResults, mutant: Mutant) -> RunRes
 
 
 def is_killed(plain: RunResults, first: RunResults, second: RunResults) -> bool:
-    """Return True if a mutant fails in the same cases in two runs, each by an unmet expectation; `plain` is a run without it."""
+    """Return True if a mutant fails in the same cases in two runs, each by an unmet expectation. The run `plain` has no mutant."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
 
@@ -108,7 +108,7 @@ def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
 
 
 def _find_hindrance(tests: ExpectedTests, trial: GoldTrial) -> str:
-    """Return the reason why the task's audit cannot reach a verdict; empty if it can."""
+    """Return the reason why audits of the task's patches cannot reach a verdict; empty if they can."""
     if not trial.is_finished:
         return "the tests do not finish under other names"
     if failing := sorted((tests.functions - trial.passed).keys()):

@@ -25,7 +25,7 @@ from turnsmith.types import Audit, Mutant, TaskTree
 PATIENCE = 2.0
 """Time limit of an audit's runs as a multiple of the grader's, so that slow patches have time to finish."""
 MAX_REPEATS = 6
-"""Maximum repeats of a run with mutants, to detect code that behaves randomly."""
+"""Maximum number of repeats of a run in which a mutant passed or another test failed, to see if a mutant passes twice."""
 
 
 class Auditor:
@@ -121,7 +121,7 @@ class AuditInProgress:
             self.doubts.append("tests failed under other names in one of two runs")
 
     async def check_mutants(self, random: Random) -> None:
-        """Run the tests twice, each function once as a mutant and once unchanged, and check that the mutants fail."""
+        """Run the tests twice, each function as a mutant in one run or in both, and check that the mutants fail."""
         recorded = {mutant.function: [mutant] for mutant in self.recorded}
         found = [find_mutants(self.tests.sources, self.tests.functions, random) | recorded for _ in range(2)]
         if not self.tests.decisive & found[0].keys():

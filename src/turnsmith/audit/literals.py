@@ -30,7 +30,7 @@ def is_literal(node: ast.expr) -> bool:
 
 
 def find_outermost(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
-    """Yield the outermost literals below some nodes in order, without docstrings and the text of f-strings."""
+    """Yield the literals in pieces of code in order: `[1, 2]`, but not the `1` in it; no docstrings, no texts of f-strings."""
     for node in nodes:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node, ast.expr) and is_literal(node):

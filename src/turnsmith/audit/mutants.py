@@ -129,7 +129,7 @@ class Operators:
                     yield from self._of_order(type(operator), left, right)
 
     def _of_equality(self, left: ast.expr, right: ast.expr) -> Iterator[Edits]:
-        """Yield edits that make `left == right` wrong: change the expected literal or, if there is none, a computed value."""
+        """Yield edits that make `left == right` wrong: change the expected literal or, without one, apply ANOTHER."""
         for side in (left, right):
             if approximate := _find_approximate(side):
                 yield (spread(self.source, approximate, self.random),)

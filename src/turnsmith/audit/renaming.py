@@ -25,7 +25,7 @@ class Renaming:
     def rename(self, function: str) -> str:
         """Rename a function: `a.py::TestX::test_y` → `test_0f3a.py::Test77c1::test_9b2e`.
 
-        Names that its file does not define stay.
+        Names that the function's file does not define stay the same.
         """
         file, *parts = function.split("::")
         return "::".join([self.files[file], *(self.names[file].get(part, part) for part in parts)])

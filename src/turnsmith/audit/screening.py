@@ -42,7 +42,7 @@ ENCODING = "encoding"
 OTHER_MODULES = "other modules"
 """Name of a suspicion: code assigns to an attribute of an imported name."""
 SIZE = "size"
-"""Name of a suspicion: the patch adds too many bytes to be screened."""
+"""Name of a suspicion: the patch adds too many bytes to one file, which is therefore not screened."""
 MAX_BYTES = 1 << 18
 """Maximum number of bytes in added lines of a file; more is suspicious."""
 

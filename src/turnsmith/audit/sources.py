@@ -20,7 +20,7 @@ class ImportedName:
 
     module: str
     level: int
-    """Number of dots before the module, as in a relative import."""
+    """Number of dots before the module in a relative import; 0 in an absolute one."""
     name: str
 
 

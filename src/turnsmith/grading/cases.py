@@ -59,7 +59,7 @@ class Case:
 
     @property
     def is_sealed(self) -> bool:
-        """Return True if the tests run by pytest, whose report can be signed. Other suites have only a log and an exit code."""
+        """Return True if the tests run with pytest, whose report can be signed. Other suites have only a log and an exit code."""
         return self.task.log_parser == PYTEST
 
 

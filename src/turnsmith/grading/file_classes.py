@@ -14,7 +14,7 @@ from turnsmith.git.layers import walk_merged
 
 
 class HunkClass(StrEnum):
-    """Class of a file in a patch, also used as a flag of a grade. If several fit, the first counts."""
+    """Class of a file in a patch; if several fit, the first counts. The flags of a grade name the classes of files left out."""
 
     TEST_INFRASTRUCTURE = "test-infrastructure"
     """File that determines how tests run or which modules they import."""
@@ -71,14 +71,14 @@ def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozen
 
 
 def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
-    """Return path → file on disk, for the regular files (no links) of the tree that the stacked folders form."""
+    """Return path → file on disk, for the regular files (no links) of the tree that the overlaid folders form."""
     return {path: file for path, file in walk_merged(layers) if file.is_file() and not file.is_symlink()}
 
 
 def find_unmentioned(
     words: Mapping[str, list[str]], files: Mapping[str, Path], test_files: frozenset[str]
 ) -> frozenset[str]:
-    """Select the paths that no source file but the file itself mentions. `words` maps each path to the words that mention it."""
+    """Select the paths that no other source file mentions. `words` maps each path to the words that count as mentions of it."""
     if not (wanted := {word for each in words.values() for word in each}):
         return frozenset()
     mentions = {

@@ -55,12 +55,12 @@ def find_protected() -> frozenset[str]:
 
 
 def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path]) -> bool:
-    """Return True if a new file would shadow a protected module from one of the import roots."""
+    """Return True if a new file in one of the import folders `roots` would shadow a module of Python or of the test runner."""
     return any(_is_shadow_at(root, PurePosixPath(path), layers) for root in roots)
 
 
 def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Path]) -> bool:
-    """Return True if the path shadows a protected module below one root.
+    """Return True if a file at `path` would shadow a module of Python or of the test runner in the import folder `root`.
 
     Folders without `__init__` shadow nothing. A file without suffix counts, since it may be a link to a package.
     """

@@ -17,7 +17,7 @@ from turnsmith.grading.sentinels import draw_path
 
 _RECORDER = Path(__file__).with_name("recorder.py").read_text(encoding="utf-8")
 _FRAMEWORK = re.compile(r"^[ \t]*(?:from[ \t]+|import\b.*)\b(?:_?pytest|unittest|nose|mock)\b", re.MULTILINE)
-"""Pattern of an import of a test framework, which code under test does not need."""
+"""Pattern of an import of a test framework. A module that matches is a test helper if no source file mentions it."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Report:
     run: str
 
     def folder_of(self, prediction: Prediction) -> Path:
-        """Return the folder of one prediction: `report.json`, `patch.diff`, `test_output.txt`, `run_instance.log`, `eval.sh`."""
+        """Return the folder of a prediction's report, patch, logs and script, in the layout of SWE-bench's harness."""
         names = (to_folder_name(prediction.model), to_folder_name(prediction.instance_id))
         return self.folder.joinpath("logs", "run_evaluation", self.run, *names)
 

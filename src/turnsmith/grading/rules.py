@@ -26,7 +26,7 @@ _RAN = re.compile(
     r"^Tests:\s{1,20}[1-9]|^# tests [1-9]",
     re.MULTILINE,
 )
-"""Pattern of lines of karma, mocha, jasmine, jest and TAP that show that a test ran; without failures, `judge_failures` needs one."""
+"""Pattern of lines that show that a test ran (karma, mocha, jasmine, jest, TAP); `judge_failures` needs one if no test failed."""
 
 
 def judge_by_status(fixed: Collection[str], maintained: Collection[str]) -> Rule:

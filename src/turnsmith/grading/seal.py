@@ -39,7 +39,7 @@ class SealedReport:
     """Signed report that the pytest plugin wrote to a file descriptor."""
 
     statuses: dict[str, str]
-    """Test id → worst status of the test's phases."""
+    """Test id → worst status of the test's phases: set-up, call and tear-down."""
     is_finished: bool
     is_forged: bool
     """True if a line of the report has no valid signature."""
@@ -60,7 +60,7 @@ def seal(command: str) -> str:
 
 
 def read_sealed(log: str, mark: str) -> str:
-    """Return the lines of a log that begin with the secret mark, without it; empty if pytest did not finish."""
+    """Return the lines of a log that begin with the secret mark, without the mark; empty if pytest did not finish."""
     lines = log.replace("\r", " ").split("\n")  # so that no message starts a new line
     sealed = [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
     return "\n".join(sealed) if is_finished(log, mark) else ""
@@ -72,7 +72,7 @@ def is_finished(log: str, mark: str) -> bool:
 
 
 def unseal(log: str, mark: str) -> str:
-    """Return the log without the secret mark, with which pytest's plugin begins its lines."""
+    """Return the log without the secret mark, with which the grader's pytest plugin begins its lines."""
     return "\n".join(line.removeprefix(f"{mark} ") for line in log.split("\n") if line != mark)
 
 

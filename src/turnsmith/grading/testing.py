@@ -115,7 +115,7 @@ class Suite:
     parser: str = PYTEST
     timeout_s: float = 30.0
     known: frozenset[str] = frozenset()
-    """Known test ids, which complete ids that the log cuts off."""
+    """Known test ids, which show where an id ends and a message begins in a line of the log."""
     image: str = ""
     """Container image; empty for none."""
     environment: Path | None = None
@@ -209,7 +209,7 @@ def _between(output: str, begin: str, end: str) -> str:
 
 
 def check_plugin(report: SuiteReport) -> SuiteReport:
-    """Return the report of a test run. Raises PluginFailed if the grader's plugin could not write the signed report."""
+    """Return the report unchanged. Raises PluginFailed if the grader's plugin could not write the signed report."""
     if report.plugin_fault:
         raise PluginFailed(report.plugin_fault)
     return report

@@ -16,14 +16,14 @@ COMPLAINT = re.compile(r"^E +\S.*$", re.MULTILINE)
 BLOCK = re.compile(
     r"^={70}\n(?:ERROR|FAIL): ([^\n]+)\n(?:([^\n]+)\n)??-{70}\n(.*?)(?=^={70}$|^-{70}$|\Z)", re.MULTILINE | re.DOTALL
 )
-"""Pattern of a failure in unittest's report: heading, first line of the docstring, traceback."""
+"""Pattern of a failure in unittest's report. Its groups: heading, first line of the test's docstring, traceback."""
 RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+([^\n]+)$", re.MULTILINE)
 UNLOADED = re.compile(r"([\w.]+) \(unittest\.loader\._FailedTest\b")
 FIXTURES = ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule")
 MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
 
 Concerns = Callable[[str], bool]
-"""Function of a test id: True if an error message of a log concerns this test."""
+"""Function that returns True for the ids of the tests that an error message in a log concerns."""
 
 
 def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:

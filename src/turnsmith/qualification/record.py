@@ -142,7 +142,7 @@ def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
 
 @lru_cache(maxsize=4096)
 def digest_tree(layers: tuple[Path, ...]) -> str:
-    """Return the SHA-256 of paths, modes and contents of the tree that stacked folders form; cached in this process."""
+    """Return the SHA-256 of paths, modes and contents of the tree that overlaid folders form; cached in this process."""
     return digest_entries((path, *read_entry(place)) for path, place in sorted(walk_merged(layers)))
 
 
@@ -207,7 +207,7 @@ def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
 
 
 def _judge_rest(task: Task, base: Sequence[Grade], gold: Sequence[Grade]) -> Decision:
-    """Quarantine flaky PASS_TO_PASS tests. FAIL_TO_PASS tests passed in all runs with the gold patch, and in none without."""
+    """Judge PASS_TO_PASS, and quarantine flaky tests. FAIL_TO_PASS tests always passed with the gold patch and never without."""
     flaky = [test for test in task.PASS_TO_PASS if 0 < count_passes(base, test) < len(base)]
     unsteady = tuple(test for test in task.PASS_TO_PASS if test in flaky or count_passes(gold, test) < len(gold))
     if unsteady and len(unsteady) == len(task.PASS_TO_PASS):

@@ -108,7 +108,7 @@ def find_record_file(task_set: TaskSet) -> Path:
 
 
 def read_current_records(task_set: TaskSet) -> list[Qualification]:
-    """Read the records of this version, valid or not."""
+    """Read all records of the current record version, even of tasks that have changed since."""
     return list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
 
 

@@ -44,7 +44,7 @@ class TurnDigests:
 def digest_turn(
     episode_id: str, history: np.ndarray, token_ids: np.ndarray, logprobs: np.ndarray, policy_version: int
 ) -> str:
-    """Return the digest of one turn, given its whole history."""
+    """Return the digest of one turn, given all tokens before the turn (`history`)."""
     digests = TurnDigests(episode_id)
     digests.read(history)
     return digests.digest(token_ids, logprobs, policy_version)
@@ -89,6 +89,6 @@ class Provenance:
     links: tuple[Link, ...]
     """Position and digest of each turn, in order; a sample ends with its last turn."""
     source: Literal["engine", "tokenizer"] = "engine"
-    """`engine` if sampled; `tokenizer` if tokenised from another system's text, which RL may not use."""
+    """`engine` if an engine sampled the tokens; `tokenizer` if they were tokenised from text, which RL may not use."""
     prompt: OtherPrompt | None = None
     """Replacement of the prompt; None if training uses the prompt that the engine was given."""

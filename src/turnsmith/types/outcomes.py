@@ -90,13 +90,13 @@ class Audit(Record):
     num_mutants: int = 0
     """Number of changed copies (mutants) of expected tests that fail with the gold patch."""
     num_killed: int = 0
-    """Number of these mutants that also fail with the audited patch; equal to `num_mutants` if the patch is honest."""
+    """Number of mutants that fail with the gold patch and the audited patch; equal to `num_mutants` if the patch is honest."""
     duration_s: float = 0.0
 
     @field_validator("verdict", mode="before")
     @classmethod
     def _rename_old_verdict(cls, verdict: object) -> object:
-        """Accept the name that version 0.1 stored, with a deprecation warning."""
+        """Accept `convicted`, which version 0.1 stored, with a deprecation warning."""
         if verdict != "convicted":
             return verdict
         warnings.warn(

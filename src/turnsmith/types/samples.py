@@ -76,7 +76,7 @@ class MicroBatch:
 
     samples: list[Sample] = field(default_factory=list)
     joined: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    """Cache of joined columns by name."""
+    """Column name → array of that column, concatenated over all samples; empty before `join`."""
 
     def column(self, name: str) -> np.ndarray:
         """Return one column, concatenated over all samples."""

@@ -66,7 +66,7 @@ class Turn(Record):
     """Name of the format error: `no_command` or `multiple_commands`."""
     observation: str = ""
     exit_code: int | None = None
-    """Exit code of the command; None if none ran."""
+    """Exit code of the command; None if no command ran."""
     finish_reason: str = "stop"
     """`stop` at the end of a turn, or `length` at the token limit."""
     policy_version: int = 0

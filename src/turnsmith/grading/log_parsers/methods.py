@@ -76,7 +76,7 @@ def _read_headings(lines: list[str]) -> Found:
 
 
 def _spell(name: str, known: Collection[str]) -> Collection[str]:
-    """Return the known ids of a test, or its name if no id is known: `test_x (m.T)`, `test_x (m.T.test_x)`, `m.T.test_x`."""
+    """Return the ids in `known` of the test `test_x (m.T)`, also spelled `test_x (m.T.test_x)` or `m.T.test_x`; else its name."""
     spellings = {name}
     if method := METHOD.fullmatch(name):
         test, place = method[1], method[2].removesuffix(f".{method[1]}")
@@ -85,5 +85,5 @@ def _spell(name: str, known: Collection[str]) -> Collection[str]:
 
 
 def parse_django(log: str, known: Collection[str]) -> Results:
-    """Read Django's logs as SWE-bench does: expected failures have no status."""
+    """Read Django's logs as SWE-bench does: expected failures and unexpected successes have no status."""
     return {name: result for name, result in parse_unittest(log, known).items() if result.status not in UNCOUNTED}

@@ -22,7 +22,7 @@ _SYMPY_HEADING = re.compile(r"_+ (\S+\.py:\S+) _+")
 _JASMINE_FAILURE = re.compile(r"\d{1,9}\)\s(.*)")
 _BLANKS = re.compile(r"\s+")
 MAX_LINES = 50
-"""Maximum number of lines over which the name of a test is wrapped."""
+"""Maximum number of lines of one failure in which `parse_broken` looks for the test's name and the error."""
 
 
 @keeps_worst

@@ -18,7 +18,7 @@ PATH_AS_OPTION = re.compile(r"\[/(?!/)[^\]*\s]*/([^/\]*\s]*)\]$")
 
 
 def parse_pytest(log: str, known: Collection[str]) -> Results:
-    """Read the short test summary in logs of `pytest -rA`, e.g. `FAILED tests/test_a.py::test_b[x - y] - assert 1 == 2`."""
+    """Read the short test summary of `pytest -rA`: `FAILED a.py::b[x - y] - boom`. Ids in `known` show where messages begin."""
     summary = SUMMARY.search(log)
     if not summary:
         return {}
