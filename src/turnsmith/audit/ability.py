@@ -93,7 +93,7 @@ def _select(tests: ExpectedTests, results: RunResults, mutant: Mutant) -> RunRes
 
 
 def is_killed(plain: RunResults, first: RunResults, second: RunResults) -> bool:
-    """Return True if a mutant fails in the same cases in two runs, each by an unmet expectation. The run `plain` has no mutant."""
+    """Return True if a mutant fails in the same cases in two runs, each by an unmet expectation; `plain` is the unmutated run."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
 
