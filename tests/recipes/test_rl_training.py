@@ -16,7 +16,7 @@ from turnsmith.config import GapConfig
 from turnsmith.errors import TrainingError
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
-from turnsmith.recipes.rl import learn, score
+from turnsmith.recipes.rl import add_old_logprobs, learn
 from turnsmith.recipes.sampler_check import measure_gap
 from turnsmith.recipes.steps import take_steps
 from turnsmith.rollouts.samples import to_groups, to_sample
@@ -63,14 +63,14 @@ async def take_step(trainer, batch, stage=STAGE):
 
 async def test_the_gap_is_the_mean_of_absolute_differences_over_sampled_tokens(trainer, sampled):
     samples = [to_sample(attempt, 1.0) for attempt in await sampled(attempts(2, 2), 0.01, -0.01)]
-    assert measure_gap(await score(trainer, samples, STAGE), GapConfig(stop=1.0)) == approx(0.01, rel=1e-3)
+    assert measure_gap(await add_old_logprobs(trainer, samples, STAGE), GapConfig(stop=1.0)) == approx(0.01, rel=1e-3)
 
 
 @mark.parametrize(("whose", "ratio"), [("trainer", 1.0), ("engine", math.exp(-0.1))])
 async def test_old_logprobs_selects_trainer_or_engine(trainer, sampled, whose, ratio):
     moved = await sampled(attempts(2, 2), 0.1)
     samples = [to_sample(attempt, 1.0) for attempt in moved]
-    scored = await score(trainer, samples, STAGE)
+    scored = await add_old_logprobs(trainer, samples, STAGE)
     stage = STAGE.model_copy(update={"old_logprobs": whose})
     metrics = await learn(trainer, to_groups(moved, stage), Iteration(0, stage, bare_run()))
     assert metrics["loss/ratio_mean"] == approx(ratio, rel=1e-4)

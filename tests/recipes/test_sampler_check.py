@@ -15,7 +15,7 @@ from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError
 from turnsmith.recipes import sampler_check
 from turnsmith.recipes.context import Iteration
-from turnsmith.recipes.rl import run_stage, score
+from turnsmith.recipes.rl import add_old_logprobs, run_stage
 from turnsmith.recipes.sampler_check import (
     WARN_SHARE,
     check_sampler,
@@ -80,7 +80,7 @@ def measure(model, trajectories):
     samples = [to_sample(trajectory, 1.0) for trajectory in trajectories]
 
     async def both():
-        gap = measure_gap(await score(trainer, samples, STAGE), CHECKED.logprob_gap)
+        gap = measure_gap(await add_old_logprobs(trainer, samples, STAGE), CHECKED.logprob_gap)
         told = await measure_surprisal(trainer, trajectories, STAGE)
         return gap, measure_filter(told) | describe_evidence(told.evidence)
 

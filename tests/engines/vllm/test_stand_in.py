@@ -97,12 +97,12 @@ async def test_episodes_stay_with_their_replica(open_engine):
     answers = await asyncio.gather(*(engine.generate(ask(f"e{number}")) for number in range(6)))
     assert {len(a.token_ids) for a in answers} == {8} and {a.policy_version for a in answers} == {0}
     assert_sampled_by(make_model(), *answers)
-    assert [engine._place(f"e{number}") for number in range(6)] == [0, 1] * 3
+    assert [engine._choose_replica(f"e{number}") for number in range(6)] == [0, 1] * 3
     await engine.generate(ask("e3"))
-    assert engine._place("e3") == 1
+    assert engine._choose_replica("e3") == 1
     for number in (1, 3):
         engine.release(f"e{number}")
-    assert engine._place("new") == 1
+    assert engine._choose_replica("new") == 1
 
 
 async def test_weights_arrive_from_memory_and_from_a_directory(open_engine, tmp_path):
