@@ -217,7 +217,7 @@ def test_a_new_file_does_not_replace_an_untracked_one(solve, checkout):
 def test_a_failing_patch_is_not_applied(solve, checkout):
     before = files_of(checkout)
     result = solve([[BREAK]], "--apply", "--tests", PYTEST)
-    assert result.exit_code == 1 and "not applied" in result.stderr
+    assert result.exit_code == 1 and "nothing was applied" in result.stderr
     assert files_of(checkout) == before
 
 
