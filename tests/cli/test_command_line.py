@@ -267,16 +267,24 @@ def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
     """A run can be resumed from anywhere."""
     monkeypatch.chdir(tmp_path)
     paths = {
-        "model": {"path": "base"}, "agent": {"prompts": "mine"}, "sandbox": {"kind": "podman", "image": "./root"},
+        "model": {"path": "base", "chat": {"template": "chat.jinja"}}, "agent": {"prompts": "mine"},
+        "engine": {"kind": "vllm", "vllm": {"python": "venv/bin/python"}, "options": {"cache": {"at": "./engine"}}},
+        "sandbox": {"kind": "podman", "image": "./root", "container_engine": "bin/podman", "options": {"log": "./log"}},
+        "trainer": {"options": {"files": ["./one"]}}, "tracking": {"mine:Tracker": {"file": "./metrics"}},
         "train_tasks": {"path": "tasks", "subset": "ids.txt"}, "eval_tasks": {"a": {"package": "checkout"}},
-        "stages": [{"curriculum": True, "curriculum_from": "runs/a:one"}],
+        "rft": {"conversations": "teacher"},
+        "stages": [{"curriculum": True, "curriculum_from": "runs/a:one", "algorithm_options": {"at": "../algorithm"}}],
     }  # fmt: skip
     names = {
-        "model": {"path": "tiny"}, "agent": {"prompts": "brief"}, "sandbox": {"kind": "podman", "image": "debian"},
+        "model": {"path": "tiny"}, "agent": {"prompts": "brief"}, "sandbox": {"kind": "podman", "image": "debian", "container_engine": "docker"},
+        "engine": {"kind": "vllm", "vllm": {"python": "python3"}, "options": {"mode": "fast/safe"}},
         "train_tasks": {"path": "/tasks", "subset": "verified-50"}, "eval_tasks": {"a": {"package": "toolz==1.0.0"}},
     }  # fmt: skip
     moved = flatten(make_paths_absolute(RunConfig.model_validate(paths)).model_dump(mode="json"))
-    for value in ("base", "mine", "root", "tasks", "ids.txt", "checkout", "runs/a:one"):
+    for value in (
+        "base", "chat.jinja", "mine", "venv/bin/python", "engine", "root", "bin/podman", "log", "one", "metrics", "tasks",
+        "ids.txt", "checkout", "teacher", "runs/a:one", "../algorithm",
+    ):  # fmt: skip
         assert f"{tmp_path}/{value}" in moved.values(), value
     config = RunConfig.model_validate(names)
     assert make_paths_absolute(config) == config

@@ -30,7 +30,7 @@ OWN = {
     "trainer.kind": "my_trainer:open_trainer",
     "tracking": '["my_tracker:JsonLines"]',
     "sandbox.kind": "my_sandbox:LoggedProvider",
-    "sandbox.options.log": "starts.log",
+    "sandbox.options.log": "./starts.log",
 }
 SMALL = ("--stages.0.iterations", "1", "--agent.max_turns", "1", "--eval.num_runs", "1", "--eval.k", "1")
 

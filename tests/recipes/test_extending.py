@@ -92,7 +92,12 @@ def test_an_evaluation_set_can_be_added_but_not_changed_once_started(extended):
 
 
 def test_limits_of_the_machine_may_change(extended):
-    changes = {"rollouts.concurrency": 3, "model.threads": 2, "logprob_gap.warn": 0.5, "tracking": '["wandb"]'}
+    changes = {
+        "rollouts.concurrency": 3,
+        "model.threads": 2,
+        "sandbox.container_engine": "./podman",
+        "tracking": '["wandb"]',
+    }
     changed = extended(*(f"--{key}={value}" for key, value in changes.items()))
     assert sorted(changed) == sorted([*changes.keys() - {"tracking"}, "tracking.wandb"])
 

@@ -14,7 +14,7 @@ from turnsmith.config.model import ChatConfig, ModelConfig
 from turnsmith.config.rollouts import AuditConfig, RolloutConfig
 from turnsmith.config.run import RunConfig
 from turnsmith.config.sandbox import SandboxConfig
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 from turnsmith.config.tasks import TRAIN, TaskSetConfig
 from turnsmith.config.training import OptimizerConfig, RFTConfig, StageConfig, TrainerConfig
 
@@ -30,6 +30,7 @@ __all__ = [
     "GapConfig",
     "ModelConfig",
     "OptimizerConfig",
+    "PathKey",
     "PricesConfig",
     "RFTConfig",
     "RolloutConfig",

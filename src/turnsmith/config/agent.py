@@ -1,8 +1,10 @@
 """Section `[agent]`: scaffold and limits of an episode."""
 
+from typing import Annotated
+
 from pydantic import Field
 
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 
 
 class AgentConfig(Section):
@@ -12,7 +14,7 @@ class AgentConfig(Section):
     """Tools and prompts: `paper` (nine tools), `bash` (only the shell), or an import path (docs/extending.md)."""
     tools: list[str] = []
     """Tools to add to the scaffold: names such as `search_file`, or import paths."""
-    prompts: str | None = None
+    prompts: Annotated[str | None, PathKey()] = None
     """Prompt templates that replace those of the scaffold: `paper`, `brief` (for tiny models), `bash`, or a folder."""
     max_turns: int = Field(40, ge=1)
     """Number of turns after which the episode ends (T_max in the paper)."""

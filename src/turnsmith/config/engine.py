@@ -1,10 +1,10 @@
 """Section `[engine]`: sampling in process, on vLLM servers, or behind an API."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 
 ADDRESS = r"^https?://[^@?#\s]+$"
 """Pattern of a server address; it cannot contain a password or a key."""
@@ -53,7 +53,7 @@ class EndpointConfig(Section):
 class VllmConfig(Section):
     """vLLM servers in a separate Python environment (docs/vllm.md)."""
 
-    python: str | None = None
+    python: Annotated[str | None, PathKey()] = None
     """Path of a Python interpreter with vLLM, which the run uses to start servers; the servers end with the run."""
     address: str | None = None
     """Address of a running server on this machine, instead of `python`; it must accept weights from Turnsmith."""
@@ -72,7 +72,7 @@ class EngineConfig(Section):
 
     kind: str = "inprocess"
     """Engine: `inprocess` (shares a `local` trainer's weights), `vllm`, `openai`, or an import path (`my_module:my_open`)."""
-    options: dict[str, Any] = {}
+    options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the engine, if it has any (docs/extending.md)."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB of the KV cache. If absent: enough for all concurrent episodes, but at most half of the free memory."""

@@ -1,16 +1,16 @@
 """Section `[model]`: base policy and chat template."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 
 
 class ChatConfig(Section):
     """Use of the model's chat template."""
 
-    template: str = "as-shipped"
+    template: Annotated[str, PathKey()] = "as-shipped"
     """Template: `as-shipped` (the model's), `keep-turns` (the model's, with earlier turns kept as sampled), or a file's path."""
     system_prompt: Literal["system-message", "first-user-message"] = "system-message"
     """Place of the system prompt; `first-user-message` is for chat templates without a system role."""
@@ -19,7 +19,7 @@ class ChatConfig(Section):
 class ModelConfig(Section):
     """Base policy."""
 
-    path: str = "tiny"
+    path: Annotated[str, PathKey()] = "tiny"
     """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number format of the layers; weights, optimizer and output head stay in float32."""

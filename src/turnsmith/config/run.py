@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,7 +12,7 @@ from turnsmith.config.evaluation import ROUNDING_GAP, EvalConfig, GapConfig
 from turnsmith.config.model import ModelConfig
 from turnsmith.config.rollouts import AuditConfig, RolloutConfig
 from turnsmith.config.sandbox import SandboxConfig
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 from turnsmith.config.tasks import TRAIN, TaskSetConfig
 from turnsmith.config.training import RFTConfig, StageConfig, TrainerConfig
 
@@ -58,7 +58,7 @@ class RunConfig(Section):
     """Limits of the difference between the engine's and the trainer's log-probs."""
     keep_checkpoints: int = Field(2, ge=0)
     """Number of checkpoints of each stage to keep, the latest ones; 0 keeps all."""
-    tracking: dict[str, dict[str, Any]] = {}
+    tracking: Annotated[dict[str, dict[str, Any]], PathKey()] = {}
     """Destinations of metrics: a list of `tensorboard`, `wandb`, `mlflow`, import paths; or a table of each one's options."""
 
     @field_validator("tracking", mode="before")

@@ -1,10 +1,10 @@
 """Section `[sandbox]`: isolation and resource limits."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 from turnsmith.types import Isolation
 
 
@@ -13,11 +13,11 @@ class SandboxConfig(Section):
 
     kind: str = "local"
     """Backend: `local` (namespaces), `podman` (containers of images), `subprocess` (no isolation), or an import path."""
-    options: dict[str, Any] = {}
+    options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the sandbox kind, if it has any (docs/extending.md)."""
-    image: str = ""
+    image: Annotated[str, PathKey()] = ""
     """Image for tasks that name none: a name, or the path of a root file system, as folder or tar file (podman only)."""
-    container_engine: str = ""
+    container_engine: Annotated[str, PathKey()] = ""
     """Program to call instead of `podman`, such as a wrapper script (podman only)."""
     min_isolation: Isolation = Isolation.CONTAINER_ROOT
     """Weakest isolation tier at which RFT and RL may train; evaluation accepts any."""

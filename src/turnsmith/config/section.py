@@ -1,6 +1,13 @@
-"""Base class of all configuration sections."""
+"""Base class of all configuration sections, and the mark of keys that hold paths."""
+
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
+
+
+@dataclass(frozen=True)
+class PathKey:
+    """Mark of a configuration key that holds a path, or a table of options that may hold paths."""
 
 
 class Section(BaseModel):

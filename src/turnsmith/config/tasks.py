@@ -1,10 +1,10 @@
 """Sections `[train_tasks]` and `[eval_tasks.NAME]`: sources of tasks."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 
 TRAIN = "train"
 """Name of the training set's folder."""
@@ -13,9 +13,9 @@ TRAIN = "train"
 class TaskSetConfig(Section):
     """Source of tasks: exactly one of `path`, `practice_tasks` or `package`."""
 
-    path: str | None = None
+    path: Annotated[str | None, PathKey()] = None
     """JSONL file of tasks, or the folder that contains `tasks.jsonl`."""
-    subset: str | None = None
+    subset: Annotated[str | None, PathKey()] = None
     """Subset of a path: `verified-50` (the paper's 50 tasks of SWE-bench Verified), or a text file with one id per line."""
     tasks: list[str] = []
     """Task ids to select from a path or its subset; empty selects all."""
@@ -29,7 +29,7 @@ class TaskSetConfig(Section):
     """Difficulty of practice tasks, from 0 (short functions, informative issues) to 1 (long functions, uninformative issues)."""
     seed: int | None = None
     """Random seed for making tasks; the run's seed if absent."""
-    package: str | None = None
+    package: Annotated[str | None, PathKey()] = None
     """Package into which bugs are inserted: `name==version` from the package index, or the path of a local git checkout."""
     package_tasks: int = Field(12, ge=1)
     """Number of tasks to make from a package."""

@@ -1,10 +1,10 @@
 """Sections `[trainer]`, `[rft]` and `[[stages]]`: trainer, rejection fine-tuning and RL."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from turnsmith.config.section import Section
+from turnsmith.config.section import PathKey, Section
 
 RFT_OPTIMIZER = {"learning_rate": 5e-6, "warmup_steps": 10}
 """Defaults of `[rft.optimizer]` that differ from those of RL (paper App. C)."""
@@ -15,7 +15,7 @@ class TrainerConfig(Section):
 
     kind: str = "local"
     """Trainer: `local` (in this process), or an import path such as `my_module:open_trainer`."""
-    options: dict[str, Any] = {}
+    options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the trainer, if it has any (docs/extending.md)."""
     activation_checkpointing: bool = False
     """Store only layer inputs and recompute the rest in the backward pass: less memory, a third more compute."""
@@ -51,7 +51,7 @@ class RFTConfig(Section):
     """Batch size of an optimizer step, in `batch_unit` (paper: 64)."""
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
-    conversations: str | None = None
+    conversations: Annotated[str | None, PathKey()] = None
     """Conversations to imitate instead of own rollouts: a file that `turnsmith tasks import` wrote, or a run of an endpoint."""
     demonstration: bool = True
     """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
@@ -90,7 +90,7 @@ class StageConfig(Section):
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
     algorithm: str = "dapo"
     """Advantage and loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
-    algorithm_options: dict[str, Any] = {}
+    algorithm_options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the algorithm that are not keys of the stage."""
     clip_eps_low: float = Field(0.2, gt=0)
     """Lower clipping distance ε_low: importance ratios are clipped at 1 − ε_low (`dapo`; others have options of their own)."""
@@ -112,7 +112,7 @@ class StageConfig(Section):
     """Divisor of the loss (`dapo`): sampled tokens in the batch, or in each of its groups (`group`, closer to Eq. 8)."""
     curriculum: bool = False
     """Drop tasks whose solve rate in the previous stage is 0, or at least 2/3 (paper §4.3)."""
-    curriculum_from: str | None = None
+    curriculum_from: Annotated[str | None, PathKey()] = None
     """Run and stage whose solve rates the curriculum uses instead of the previous stage's, such as `runs/first:stage1`."""
     permute_rewards: bool = False
     """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never use it in a real run.

@@ -12,6 +12,8 @@ from turnsmith.runs.folder import RunFolder, list_differences, read_json, write_
 
 FREE = (
     "model.threads",
+    "engine.vllm.python",
+    "sandbox.container_engine",
     "engine.openai.budget",
     "engine.openai.prices*",
     "engine.openai.address",

@@ -1,38 +1,71 @@
 """Absolute paths in a configuration, so that a run can be resumed from any working directory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from turnsmith.agent.prompts import list_packaged
 from turnsmith.chat.template import OWN
-from turnsmith.config import RunConfig
+from turnsmith.config import (
+    AgentConfig,
+    ChatConfig,
+    ModelConfig,
+    PathKey,
+    RunConfig,
+    SandboxConfig,
+    Section,
+    TaskSetConfig,
+    VllmConfig,
+)
 from turnsmith.policies import PACKAGED
 from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tasks.selection import BUILT_IN
 
 
+def has_no_slash(value: str) -> bool:
+    return "/" not in value
+
+
+def has_no_dot(value: str) -> bool:
+    return not value.startswith(".")
+
+
+NAMES: dict[tuple[type[Section], str], Callable[[str], object]] = {
+    (ModelConfig, "path"): PACKAGED.__contains__,
+    (ChatConfig, "template"): OWN.__contains__,
+    (AgentConfig, "prompts"): list_packaged().__contains__,
+    (SandboxConfig, "image"): has_no_dot,
+    (SandboxConfig, "container_engine"): has_no_slash,
+    (VllmConfig, "python"): has_no_slash,
+    (TaskSetConfig, "subset"): BUILT_IN.__contains__,
+    (TaskSetConfig, "package"): REQUIREMENT.fullmatch,
+}
+"""Section and key of a path that may also be a name → test whether a value is a name."""
+
+
 def make_paths_absolute(config: RunConfig) -> RunConfig:
-    """Return a copy of the configuration in which every path is absolute."""
-    data = config.model_dump()
-    _anchor(data["model"], "path", names=[*PACKAGED])
-    _anchor(data["model"]["chat"], "template", names=[*OWN])
-    _anchor(data["agent"], "prompts", names=list_packaged())
-    if config.sandbox.image.startswith("."):
-        _anchor(data["sandbox"], "image")
-    for tasks in filter(None, [data["train_tasks"], *data["eval_tasks"].values()]):
-        _anchor(tasks, "path")
-        _anchor(tasks, "subset", names=[*BUILT_IN])
-        if not REQUIREMENT.fullmatch(tasks["package"] or ""):
-            _anchor(tasks, "package")
-    if data["rft"]:
-        _anchor(data["rft"], "conversations")
-    for stage in data["stages"]:
-        _anchor(stage, "curriculum_from")
-    return RunConfig.model_validate(data)
+    """Return a copy of the configuration in which every path is absolute. In options, a path begins with `./` or `../`."""
+    return RunConfig.model_validate(_anchor(config))
 
 
-def _anchor(section: dict[str, Any], key: str, names: Sequence[str] = ()) -> None:
-    """Make the path under a key of a section absolute, in place, unless it is one of `names`, which are not paths."""
-    if section[key] and section[key] not in names:
-        section[key] = str(Path(section[key]).absolute())
+def _anchor(value: Any, *, in_options: bool = False) -> Any:
+    """Convert a section, or a list or table of values, to plain data with absolute paths."""
+    match value:
+        case Section():
+            return {key: _anchor_key(value, key) for key in type(value).model_fields}
+        case dict():
+            return {key: _anchor(item, in_options=in_options) for key, item in value.items()}
+        case list():
+            return [_anchor(item, in_options=in_options) for item in value]
+        case str() if in_options and value.startswith(("./", "../")):
+            return str(Path(value).absolute())
+    return value
+
+
+def _anchor_key(section: Section, key: str) -> Any:
+    value = getattr(section, key)
+    is_marked = PathKey() in type(section).model_fields[key].metadata
+    if not is_marked or not isinstance(value, str):
+        return _anchor(value, in_options=is_marked)
+    is_name = NAMES.get((type(section), key))
+    return value if not value or is_name and is_name(value) else str(Path(value).absolute())
