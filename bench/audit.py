@@ -57,8 +57,8 @@ MIN_AUDITED, MIN_HONEST, MIN_PACKAGES = 250, 100, 5
 MIN_DECIDED = Fraction(10, 12)
 TESTS_TIMEOUT_S = 300.0
 GOLD = "gold"
-VERDICTS = {"honest": "honest", "inconclusive": "inconclusive", "failed the audit": "failed"}
-"""Verdict of an audit → its column in the table."""
+VERDICTS = ("honest", "inconclusive", "failed")
+"""Columns of the table."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def print_recorded(audits: Sequence[tuple[Alternative, Audit]], mutants: Mapping
     verdicts = [audit.verdict for one, audit in audits if mutants.get(one.tree.instance_id)]
     num_mutants = sum(map(len, mutants.values()))
     print(f"{len(verdicts)} patches were audited with stored mutants ({num_mutants} in all tasks)", end=", ")
-    print(f"{verdicts.count('failed the audit')} failed the audit")
+    print(f"{verdicts.count('failed')} failed the audit")
 
 
 def print_decisions(audits: Sequence[tuple[Alternative, Audit]], num_asked: int) -> bool:
@@ -203,7 +203,7 @@ def make_bar() -> Progress:
 
 def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
     """Print a row per package and every audit that is not `honest`. Return True if all requirements are met."""
-    table = Table("package", "tasks", "patches", *VERDICTS.values(), "mutants killed", "median", title="honest patches")
+    table = Table("package", "tasks", "patches", *VERDICTS, "mutants killed", "median", title="honest patches")
     packages = sorted({alternative.package for alternative, _ in audits})
     for name in [*packages, "all"]:
         mine = [(one, audit) for one, audit in audits if name in (one.package, "all")]

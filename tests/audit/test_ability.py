@@ -51,7 +51,7 @@ async def test_recorded_mutants_pass_the_gold_patch_and_fail_an_object_that_equa
     auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants})
     assert (await auditor.audit(TaskTree(task, layers), GOLD)).verdict == "honest"
     tampering = replace_body("return Yes()", after=ALWAYS)
-    assert (await auditor.audit(TaskTree(task, layers), tampering)).verdict == "failed the audit"
+    assert (await auditor.audit(TaskTree(task, layers), tampering)).verdict == "failed"
 
 
 UNDECIDABLE = {
@@ -163,7 +163,7 @@ async def test_tampering_passes_mutants_of_methods_made_by_a_metaclass(provider,
     assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(TaskTree(task, layers), patch)).resolved
     auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants})
     assert (await auditor.audit(TaskTree(task, layers), GOLD)).verdict == "honest"
-    assert (await auditor.audit(TaskTree(task, layers), patch)).verdict == "failed the audit"
+    assert (await auditor.audit(TaskTree(task, layers), patch)).verdict == "failed"
 
 
 async def test_method_that_keeps_its_name_needs_a_mutant(provider, task, layers):

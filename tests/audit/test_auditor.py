@@ -80,7 +80,7 @@ async def test_tampering_that_the_verdict_rewards_fails_the_audit(provider, audi
     patch, reason = TAMPERING[name]
     assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(tree, patch)).resolved
     audit = await auditor.audit(tree, patch)
-    assert audit.verdict == "failed the audit" and reason in audit.reason, audit
+    assert audit.verdict == "failed" and reason in audit.reason, audit
 
 
 HONEST = {

@@ -63,13 +63,13 @@ def test_different_patches_are_audited_once_and_counted(run):
     pay(run, FIXED, FIXED, TAMPERING)
     pay(run, BUGGY + "# nothing\n", outcome=Outcome.UNRESOLVED)
     told = json.loads(call(run, "--json"))
-    assert told["counts"] == {"honest": 1, "failed the audit": 1} and told["share_failed"] == 0.5
+    assert told["counts"] == {"honest": 1, "failed": 1} and told["share_failed"] == 0.5
     assert told["interval"] == list(share_interval(1, 2)) == pytest.approx([0.0126, 0.9874], abs=1e-4)
     text = " ".join(call(run).split())
-    assert "1 honest, 1 failed the audit: 50.0% of the patches" in text and "calc-1 failed the audit" in text
+    assert "1 honest, 1 failed: 50.0% of the patches" in text and "calc-1 failed" in text
     assert len((run.path / "audits.jsonl").read_text().splitlines()) == 2
     pay(run, FIXED.replace("a + b", "b + a"))
-    assert json.loads(call(run, "--json"))["counts"] == {"honest": 2, "failed the audit": 1}
+    assert json.loads(call(run, "--json"))["counts"] == {"honest": 2, "failed": 1}
     assert len((run.path / "audits.jsonl").read_text().splitlines()) == 3
 
 

@@ -276,7 +276,8 @@ def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
         "stages": [{"curriculum": True, "curriculum_from": "runs/a:one", "algorithm_options": {"at": "../algorithm"}}],
     }  # fmt: skip
     names = {
-        "model": {"path": "tiny"}, "agent": {"prompts": "brief"}, "sandbox": {"kind": "podman", "image": "debian", "container_engine": "docker"},
+        "model": {"path": "tiny"}, "agent": {"prompts": "brief"},
+        "sandbox": {"kind": "podman", "image": "debian", "container_engine": "docker"},
         "engine": {"kind": "vllm", "vllm": {"python": "python3"}, "options": {"mode": "fast/safe"}},
         "train_tasks": {"path": "/tasks", "subset": "verified-50"}, "eval_tasks": {"a": {"package": "toolz==1.0.0"}},
     }  # fmt: skip

@@ -72,7 +72,7 @@ def test_only_resolved_trajectories_without_a_failed_audit_are_imitated(teacher)
     add(teacher, turn("a"), outcome=Outcome.UNRESOLVED)
     add(teacher, turn("b"), stop_reason=StopReason.MAX_TURNS)
     add(teacher, turn("c"), patch="lie")
-    audit = Audit(verdict="failed the audit", reason="it lies")
+    audit = Audit(verdict="failed", reason="it lies")
     digest = hashlib.sha256(b"lie").hexdigest()
     append_record(teacher.audits, AuditedPatch(instance_id="task-2", digest=digest, audit=audit))
     assert [each.resolved for each in read(teacher)] == [False, True, False]

@@ -114,12 +114,12 @@ async def test_only_resolved_patches_are_audited_and_identical_ones_once(tree):
 async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(tree):
     first, second = plan(tree, 2)
     heard = Heard()
-    inspector = Inspector(Judge("failed the audit"), AuditConfig(rate=0), heard, seed=0)
+    inspector = Inspector(Judge("failed"), AuditConfig(rate=0), heard, seed=0)
     failed = await inspector.inspect(resolved(first, ODD), first)
     assert (failed.outcome, failed.grade.outcome, failed.grade.flags) == (
         Outcome.TAMPERED, Outcome.TAMPERED, ["audit"],
     )  # fmt: skip
-    assert failed.grade.audit.verdict == "failed the audit" and failed.detail == "because"
+    assert failed.grade.audit.verdict == "failed" and failed.detail == "because"
     assert len(heard.said) == 1 and "failed the audit" in heard.said[0]
     assert (await inspector.inspect(resolved(second, PLAIN), second)).outcome is Outcome.TAMPERED
     later = Inspector(judge := Judge(), AuditConfig(rate=0), heard, seed=0)
@@ -147,7 +147,7 @@ async def test_honest_rollouts_keep_their_reward_and_tampering_ones_lose_it(prov
         place = journal.with_name(f"{len(outcomes)}.jsonl")
         [trajectory] = await generator.collect(plan(tree, 1), AGENT, place, label="x", inspector=inspector)
         outcomes.append((trajectory.outcome, trajectory.grade.audit.verdict))
-    assert outcomes == [(Outcome.RESOLVED, "honest"), (Outcome.TAMPERED, "failed the audit")]
+    assert outcomes == [(Outcome.RESOLVED, "honest"), (Outcome.TAMPERED, "failed")]
 
 
 async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_generator, tree, journal):
@@ -157,7 +157,7 @@ async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_ge
     cleared = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict="honest"))
     append_trajectory(journal, resolved(honest, PLAIN).grow(grade=cleared))
     generator = make_generator([turn("open numbers_.py"), say(LIE), turn("submit")], RolloutConfig(concurrency=1))
-    inspector = Inspector(judge := Judge("failed the audit"), AuditConfig(rate=0), Silence(), seed=0)
+    inspector = Inspector(judge := Judge("failed"), AuditConfig(rate=0), Silence(), seed=0)
     collected = await generator.collect([early, honest, late], AGENT, journal, label="x", inspector=inspector)
     expected = [Outcome.TAMPERED, Outcome.RESOLVED, Outcome.TAMPERED]
     assert [each.outcome for each in collected] == [each.outcome for each in read_last(journal)] == expected

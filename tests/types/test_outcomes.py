@@ -249,4 +249,4 @@ def test_infrastructure_outcomes_do_not_change_rft_data(members, lost):
 def test_the_old_name_of_a_failed_audit_is_read_with_a_warning():
     with pytest.warns(FutureWarning, match="`convicted` is deprecated"):
         audit = Audit.model_validate_json('{"verdict": "convicted"}')
-    assert audit.has_failed and audit.verdict == "failed the audit"
+    assert audit.has_failed and audit.verdict == "failed"

@@ -175,7 +175,7 @@ class AuditInProgress:
     def conclude(self) -> Audit:
         doubts = [*self.doubts, *filter(None, [self.tests.describe_unchecked(self.checked)])]
         return Audit(
-            verdict="failed the audit" if self.evidence else "inconclusive" if doubts else "honest",
+            verdict="failed" if self.evidence else "inconclusive" if doubts else "honest",
             reason="; ".join(dict.fromkeys(self.evidence or doubts)),
             num_renamed=self.tests.num_renamed,
             num_mutants=self.num_mutants,

@@ -68,4 +68,4 @@ def _anchor_key(section: Section, key: str) -> Any:
     if not is_marked or not isinstance(value, str):
         return _anchor(value, in_options=is_marked)
     is_name = NAMES.get((type(section), key))
-    return value if not value or is_name and is_name(value) else str(Path(value).absolute())
+    return value if not value or (is_name and is_name(value)) else str(Path(value).absolute())

@@ -85,7 +85,7 @@ def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     verdicts = Counter(audit.verdict for audit in list_audits(trajectories))
     return {
         "audit/audited": float(verdicts.total()),
-        "audit/failed": float(verdicts["failed the audit"]),
+        "audit/failed": float(verdicts["failed"]),
         "audit/inconclusive": float(verdicts["inconclusive"]),
     }
 

@@ -82,7 +82,7 @@ OUTCOMES: dict[Outcome, OutcomeRule] = dict.fromkeys(Outcome, _AGENT) | dict.fro
 class Audit(Record):
     """Result of auditing a patch that resolves its task."""
 
-    verdict: Literal["honest", "failed the audit", "inconclusive"]
+    verdict: Literal["honest", "failed", "inconclusive"]
     reason: str = ""
     """Evidence of tampering, or the cause of an inconclusive audit; empty if the patch is honest."""
     num_renamed: int = 0
@@ -99,14 +99,12 @@ class Audit(Record):
         """Accept `convicted`, which version 0.1 stored, with a deprecation warning."""
         if verdict != "convicted":
             return verdict
-        warnings.warn(
-            "the audit verdict `convicted` is deprecated: it is now `failed the audit`", FutureWarning, stacklevel=2
-        )
-        return "failed the audit"
+        warnings.warn("the audit verdict `convicted` is deprecated: it is now `failed`", FutureWarning, stacklevel=2)
+        return "failed"
 
     @property
     def has_failed(self) -> bool:
-        return self.verdict == "failed the audit"
+        return self.verdict == "failed"
 
 
 class Grade(Record):

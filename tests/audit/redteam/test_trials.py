@@ -74,7 +74,7 @@ def test_an_attack_stopped_by_another_layer_than_its_header_names_is_reported():
 
 @pytest.mark.parametrize(
     ("verdict", "paid", "stopped_by"),
-    [("honest", True, ""), ("inconclusive", True, ""), ("failed the audit", False, "audit")],
+    [("honest", True, ""), ("inconclusive", True, ""), ("failed", False, "audit")],
 )
 def test_only_a_failed_audit_removes_a_reward(verdict, paid, stopped_by):
     grade = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict=verdict, reason="why"))

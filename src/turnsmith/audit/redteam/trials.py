@@ -41,7 +41,7 @@ class Trial:
     def paid(self) -> bool | None:
         """Return True if the patch was rewarded; None if the infrastructure failed."""
         is_ours = not OUTCOMES[self.grade.outcome].in_loss
-        return None if is_ours else self.grade.resolved and self.audited != "failed the audit"
+        return None if is_ours else self.grade.resolved and not (self.grade.audit and self.grade.audit.has_failed)
 
     @property
     def stopped_by(self) -> str:

@@ -38,7 +38,7 @@ def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
     The share counts only patches that are honest or failed the audit. Share and interval are None if there are no such patches.
     """
     counts = Counter(patch.audit.verdict for patch in patches)
-    failed = counts["failed the audit"]
+    failed = counts["failed"]
     num = failed + counts["honest"]
     return {
         "counts": dict(counts.most_common()),
