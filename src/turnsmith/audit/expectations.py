@@ -13,6 +13,7 @@ from turnsmith.audit.sources import Test
 _CATCHING = {"raises", "assertRaises", "assertRaisesRegex", "suppress", "deprecated_call"}
 """Names of context managers that catch exceptions. Assertions in their blocks may be skipped, so `find_assertions` omits them."""
 _OWN_CALLS = {"range", "zip", "enumerate", "sorted", "items", "product"}
+"""Names of functions in the head of a loop that run no code under test, so that this code cannot make the loop empty."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Scope:
 
 
 def find_assertions(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
-    """Yield the assertions that every run of a test reaches, in order, including `raises`."""
+    """Yield the `assert` statements and calls that every run of a test reaches, in order, including `with raises(…)`."""
     for statement in body:
         if isinstance(statement, ast.If | ast.While) and any(
             isinstance(node, ast.Return) for node in ast.walk(statement)
@@ -82,7 +83,7 @@ def find_assertions(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
 
 
 def walk_assertions(node: ast.AST) -> Iterator[ast.Assert | ast.Call]:
-    """Yield all assertions in a piece of code in order, also in branches and nested functions."""
+    """Yield all `assert` statements and calls in a piece of code in order, also in branches and nested functions."""
     if isinstance(node, ast.Assert | ast.Call):
         yield node
     for below in ast.iter_child_nodes(node):

@@ -34,6 +34,7 @@ _EQUAL = re.compile(
 )
 _CLOSE = re.compile(r"assertAlmostEquals?|assert_(array_)?almost_equal|assert_allclose")
 _CALLED = re.compile(r"assert_(called|awaited)\w*with")
+"""Pattern of methods that compare the arguments of a mock's call; mutants change an expected argument."""
 _ORDER = {"assertGreater": ast.Gt, "assertGreaterEqual": ast.GtE, "assertLess": ast.Lt, "assertLessEqual": ast.LtE}
 _RAISES = {"raises", "assertRaises", "assertRaisesRegex"}
 _RARE = ("BufferError", "FloatingPointError", "ReferenceError")

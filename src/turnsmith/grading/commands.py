@@ -16,7 +16,7 @@ _NEEDING_SHELL = re.compile(
     r"BASH.*|LANG.*|LC_.*|LD_.*|LOCPATH|GLIBC_.*|MALLOC_.*|PYTHON.*|PYTEST_PLUGINS|"
     r"ENV|E?UID|PPID|SHELLOPTS|POSIXLY_CORRECT|IFS|PATH|HOME|PWD|OLDPWD|SHLVL|_"
 )
-"""Pattern of variables that need a shell: shell or interpreter reads them when it starts, or the grader sets them itself."""
+"""Pattern of variables. Commands that set one run in a shell, since shells or Python read it at start, or the grader sets it."""
 
 
 def read_plain(command: str) -> PytestCommand | None:

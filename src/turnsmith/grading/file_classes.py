@@ -21,6 +21,7 @@ class HunkClass(StrEnum):
     TEST_SURFACE = "test-surface"
     """Test file, file in a test folder, or file that only tests read or import."""
     GENERATED = "generated"
+    """File that a program writes while tests run, e.g. bytecode, a cache or coverage data."""
     SOURCE = "source"
     """Any other file. Only changes to source files are graded."""
 

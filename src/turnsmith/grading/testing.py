@@ -60,7 +60,7 @@ class SuiteReport:
     def agrees(self) -> bool:
         """Return True if the exit code of the suite agrees with its log.
 
-        An unexpected success fails unittest but not pytest; if nothing else failed, exit codes 0 and 1 both agree.
+        An unexpected success fails unittest but not pytest; if nothing else failed, any exit code agrees.
         """
         statuses = {result.status for result in self.results.values()}
         failed = not statuses.isdisjoint(("failed", "error"))

@@ -19,6 +19,7 @@ BLOCK = re.compile(
 """Pattern of a failure in unittest's report. Its groups: heading, first line of the test's docstring, traceback."""
 RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+([^\n]+)$", re.MULTILINE)
 UNLOADED = re.compile(r"([\w.]+) \(unittest\.loader\._FailedTest\b")
+"""Pattern of the heading of a failure that names a module that unittest could not import."""
 FIXTURES = ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule")
 MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
 

@@ -226,5 +226,4 @@ def _count(tests: Sequence[str], runs: Sequence[Grade], where: str) -> str:
 
 
 def count_passes(grades: Sequence[Grade], test: str) -> int:
-    """Count the grades in which a test passed."""
     return sum(each.statuses.get(test) == "passed" for each in grades)

@@ -27,7 +27,6 @@ class Conversation(Record):
     resolved: bool
     """True if the data set states that the tests of the task passed."""
     patch: str = ""
-    """Patch that the agent produced."""
     created_by: str = ""
     """Name of the data set from which the conversation was read."""
 

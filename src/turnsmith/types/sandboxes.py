@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Isolation(StrEnum):
-    """Isolation tier of a sandbox, weakest first. Tiers differ in the user of the host as which escaped code would run."""
+    """Isolation tier of a sandbox, weakest first. The tier decides as which user of the host escaped code would run."""
 
     NONE = "none"
     """No isolation: ordinary processes of the user who runs Turnsmith."""
