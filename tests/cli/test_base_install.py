@@ -79,8 +79,6 @@ def test_the_base_checks_tasks_and_grades_predictions(base, task_folder, tmp_pat
         for task, patch in zip(tasks, patches, strict=True)
     ]
     (tmp_path / "predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = base("tasks", "check", task_folder)
-    assert result.returncode == 0, result.stderr
     result = base("grade", tmp_path / "predictions.jsonl", "--tasks", task_folder, "--out", tmp_path / "graded")
     assert result.returncode == 0, result.stderr
     report = json.loads(next((tmp_path / "graded").glob("someone.*.json")).read_text())

@@ -31,7 +31,7 @@ COMMANDS = [
     "doctor",
     "tasks",
     "tasks make",
-    "tasks check",
+    "tasks qualify",
     "tasks stats",
 ]
 

@@ -16,7 +16,6 @@ COMMANDS = {
     "rebuild": "tasks rebuild {tasks} --history a/b={folder} --out {out}",
     "make": "tasks make --practice 1 --out {out}",
     "packages": "tasks make --package toolz==1.0.0 --out {out}",
-    "check": "tasks check {tasks}",
     "qualify": "tasks qualify {tasks}",
 }
 

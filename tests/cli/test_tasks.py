@@ -21,10 +21,8 @@ def test_practice_tasks_are_made_checked_and_counted(turnsmith, tmp_path):
     ids = [task.instance_id for task in load_tasks(out)]
     assert json.loads(made.stdout) == {"folder": str(out), "num_tasks": 2, "instance_ids": ids}
     assert {task.meta["split"] for task in load_tasks(out)} == {"heldout"}
-    checks = json.loads(turnsmith("tasks", "check", out, "--json").stdout)
-    assert [(check["gold"], check["untouched"], check["is_sound"]) for check in checks] == [
-        ("resolved", "unresolved", True)
-    ] * 2
+    records = json.loads(turnsmith("tasks", "qualify", out, "--repeats", 2, "--json").stdout)
+    assert [record["verdict"] for record in records] == ["qualified"] * 2
 
 
 def test_stats_of_a_task_set(turnsmith, task_folder):
@@ -50,14 +48,13 @@ def test_commands_with_sandboxes_take_a_selection_of_tasks(turnsmith, task_folde
     shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
     first, second = load_tasks(tmp_path / "tasks")
     chosen, wanted = ((by, 1), first) if by == "--limit" else ((by, second.instance_id), second)
-    for command in (("check",), ("qualify", "--repeats", 2)):
-        result = turnsmith("tasks", *command, tmp_path / "tasks", *chosen, "--json", "--sandbox", "subprocess")
-        assert [each["instance_id"] for each in json.loads(result.stdout)] == [wanted.instance_id], result.output
+    command = "qualify", tmp_path / "tasks", "--repeats", 2, *chosen, "--json", "--sandbox", "subprocess"
+    result = turnsmith("tasks", *command)
+    assert [each["instance_id"] for each in json.loads(result.stdout)] == [wanted.instance_id], result.output
 
 
-@pytest.mark.parametrize("command", ["check", "qualify"])
-def test_a_missing_task_is_a_usage_error(turnsmith, task_folder, command):
-    result = turnsmith("tasks", command, task_folder, "--task", "nobody")
+def test_a_missing_task_is_a_usage_error(turnsmith, task_folder):
+    result = turnsmith("tasks", "qualify", task_folder, "--task", "nobody")
     assert result.exit_code == 2
     assert re.search(rf"{task_folder} .*'nobody'.* e\.g\. ", result.stderr)
 
@@ -182,9 +179,8 @@ def test_tasks_are_qualified_in_their_own_image_or_not_at_all(
         for layer in task.layers:
             (tmp_path / layer).mkdir(parents=True, exist_ok=True)
     save_tasks(tmp_path, tasks)
-    for command in ("qualify", "check"):
-        result = turnsmith("tasks", command, tmp_path, *arguments)
-        assert result.exit_code == 2 and words in result.stderr
+    result = turnsmith("tasks", "qualify", tmp_path, *arguments)
+    assert result.exit_code == 2 and words in result.stderr
     assert not (tmp_path / "qualification.jsonl").exists()
 
 

@@ -59,8 +59,9 @@ def make_app() -> typer.Typer:
     app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
     app.command("solve", context_settings=OVERRIDES, epilog=solving.HINT)(solving.solve)
     tasks = typer.Typer(help=TASKS, no_args_is_help=True, rich_markup_mode=None)
-    for command in (mine, rebuild, make, check, qualify, stats):
+    for command in (mine, rebuild, make, qualify, stats):
         tasks.command(command.__name__)(command)
+    tasks.command("check", hidden=True, context_settings=OVERRIDES)(check)
     tasks.command("images")(show_images)
     for name, added in {**importing.COMMANDS, **curating.COMMANDS}.items():
         tasks.command(name)(added)

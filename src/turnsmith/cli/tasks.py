@@ -1,9 +1,7 @@
-"""`tasks check` and `tasks stats`, and functions that open task files for other commands."""
+"""`tasks stats`, and functions that open task files for other commands."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sized
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -11,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from turnsmith.cli.options import Chosen, Json, Limit, TaskPath, answer, takes_sandbox, work_in_sandboxes
+from turnsmith.cli.options import Json, Limit, TaskPath, answer
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.curation.rows import count_rows
-from turnsmith.errors import SandboxError, UsageError
+from turnsmith.errors import UsageError
 from turnsmith.git.patches import count_lines
 from turnsmith.sandboxes.names import load_provider
 from turnsmith.tasks.characters import describe_mended
@@ -22,15 +20,11 @@ from turnsmith.tasks.dataset import find_mended, find_task_file, load_tasks, str
 from turnsmith.tracking.loops import follow
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
-from turnsmith.ui.tables import make_table, yes_no_table
+from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
-    from turnsmith.qualification.soundness import Check
     from turnsmith.tasks.task_set import TaskSet
-
-MAX_NAMED = 3
-"""Maximum number of tasks named in an error; the table lists all."""
 
 
 def open_tasks(
@@ -77,34 +71,9 @@ def describe_number(tasks: Sized) -> str:
     return "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
 
 
-@takes_sandbox
-def check(
-    path: TaskPath, sandbox: SandboxConfig, limit: Limit = None, tasks: Chosen = None, as_json: Json = False
-) -> None:
-    """Grade the gold patch and the untouched tree of each task.
-
-    A task is sound if the gold patch passes the expected tests and the untouched tree does not.
-    """
-    from turnsmith.qualification.soundness import check_tasks
-
-    checks = work_in_sandboxes(sandbox, partial(check_tasks, open_tasks(path, sandbox, tasks, limit)))
-    rows = [(check.is_sound, (check.instance_id, f"{check.duration_s:.1f} s", check.fault)) for check in checks]
-    table = yes_no_table(["task", "sound", "took", "fault"], rows)
-    data = [dataclasses.asdict(check) | {"is_sound": check.is_sound} for check in checks]
-    answer(data, lambda: make_console().print(table), as_json=as_json)
-    refuse_unsound(path, checks)
-
-
-def refuse_unsound(path: Path, checks: "list[Check]") -> None:
-    """Raise SandboxError if a task could not be checked, and UsageError if one is not sound."""
-    of = f"of {describe_number(checks)} in {path}"
-    if unchecked := [check for check in checks if not check.is_checked]:
-        raise SandboxError(f"{len(unchecked)} {of} could not be checked: {unchecked[0].fault}")
-    if broken := [check for check in checks if not check.is_sound]:
-        named = [f"{check.instance_id} ({check.fault})" for check in broken[:MAX_NAMED]]
-        names = ", ".join([*named, "…"] if len(broken) > MAX_NAMED else named)
-        are = "is" if len(broken) == 1 else "are"
-        raise UsageError(f"{len(broken)} {of} {are} not sound: {names}: repair or remove them")
+def check() -> None:
+    """Name the command that replaces `tasks check`. Raises UsageError."""
+    raise UsageError("`tasks check` was removed: `turnsmith tasks qualify PATH --repeats 2` tests the same and more")
 
 
 def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:

@@ -23,10 +23,8 @@ def test_a_fix_with_its_test_becomes_a_task(tmp_path, turnsmith):
     assert task.PASS_TO_PASS == ["tests/test_prices.py::test_total"]
     assert "TypeError" in task.problem_statement
     assert "test_without_a_price" not in (out / task.layers[0] / "tests/test_prices.py").read_text()
-    checked = turnsmith("tasks", "check", str(out), "--json")
-    assert checked.exit_code == 0, checked.output
-    (check,) = json.loads(checked.stdout)
-    assert (check["gold"], check["untouched"]) == ("resolved", "unresolved")
+    checked = turnsmith("tasks", "qualify", str(out), "--repeats", "2", "--json")
+    assert [record["verdict"] for record in json.loads(checked.stdout)] == ["qualified"], checked.output
     again = turnsmith("tasks", "mine", str(shop), "--name", "a/shop", "--out", str(out), "--json")
     assert json.loads(again.stdout)["num_tasks"] == 1
     other = turnsmith("tasks", "mine", str(shop), "--name", "b/shop", "--out", str(out))
@@ -35,7 +33,7 @@ def test_a_fix_with_its_test_becomes_a_task(tmp_path, turnsmith):
     lost = turnsmith("tasks", "mine", str(shop), "--name", "a/shop", "--out", str(out), "--json")
     assert json.loads(lost.stdout)["reasons"] == {"kept": 1, "no source changed": 2}
     assert load_tasks(out) == [task]
-    refused = turnsmith("tasks", "check", str(out), "--sandbox", "subprocess")
+    refused = turnsmith("tasks", "qualify", str(out), "--sandbox", "subprocess")
     assert refused.exit_code == 2
     assert "--sandbox.kind local" in refused.output
 
