@@ -12,7 +12,6 @@ import pytest
 from turnsmith.cli.errors import explain, is_disk_full, leaves
 from turnsmith.errors import EngineError, InfrastructureStorm, UsageError
 from turnsmith.runs.folder import RunFolder, claim
-from turnsmith.tasks.dataset import load_tasks, save_tasks
 
 
 def assert_refused(result, *pieces):
