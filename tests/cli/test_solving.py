@@ -12,6 +12,8 @@ import pytest
 from conftest import HOSTILE
 from support.engines import scripted_agents
 from support.machine.host_processes import processes_named, wait_until
+from turnsmith.cli.solving import configure
+from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import read_trajectories
 
@@ -94,6 +96,15 @@ def test_an_environment_needs_uv(turnsmith, checkout, model_directory, tmp_path,
     assert result.exit_code == 2
     assert re.search(r"`pip install 'turnsmith\[mine\]'`.*--no-env", result.stderr)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_default_context_is_limited_to_the_positions_of_the_model(capsys):
+    config = configure(None, ["--model.path", "tiny"])
+    config.model_dump()
+    assert config.agent.max_context == 4096
+    assert capsys.readouterr().err.count("agent.max_context is 4096") == 1
+    with pytest.raises(UsageError, match=r"4096 positions .* --agent.max_context 4096 or less"):
+        configure(None, ["--model.path", "tiny", "--agent.max_context", "4097"])
 
 
 def test_a_server_without_credit_keeps_the_finished_turns(turnsmith, checkout, tmp_path):

@@ -18,9 +18,11 @@ from turnsmith.config.files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.io.files import read_text
 from turnsmith.recipes.paths import make_paths_absolute
+from turnsmith.recipes.policy.names import TOKEN_ENGINES
 from turnsmith.runs.folder import RunFolder, claim, locked, remove_unless_named
 from turnsmith.runs.versions import record_versions
 from turnsmith.sandboxes.names import load_provider
+from turnsmith.training.directories import find_model
 from turnsmith.ui.interruption import EXIT_STOPPED, announcing
 from turnsmith.ui.terminal import make_console, to_line
 
@@ -104,9 +106,26 @@ def configure(file: Path | None, overrides: list[str]) -> RunConfig:
         raise UsageError("no policy is given: add --model.path DIR, --engine options, or --config FILE")
     config = lay_over(read_toml(file) if file else {}, overrides, file or Path("the command line"), RunConfig)
     parts: dict[str, Any] = {"rft": None, "stages": [], "train_tasks": None, "eval_tasks": {}, "tracking": {}}
+    is_given = "max_context" in config.agent.model_fields_set
     config = make_paths_absolute(config.model_copy(update=parts))
     refuse_faulty(config)
-    return config
+    return limit_context(config, is_given=is_given)
+
+
+def limit_context(config: RunConfig, *, is_given: bool) -> RunConfig:
+    """Lower the default of agent.max_context to the model's positions. Raises UsageError if a given value exceeds them."""
+    if config.engine.kind not in TOKEN_ENGINES:
+        return config
+    from turnsmith.engines.torch.inprocess import check_context, num_positions
+    from turnsmith.training.memory import read_config
+
+    model, agent = read_config(find_model(config.model.path)), config.agent
+    positions = num_positions(model)
+    if is_given or positions is None or positions >= agent.max_context:
+        check_context(model, agent.max_context)
+        return config
+    typer.echo(f"agent.max_context is {positions}, the number of positions of the model", err=True)
+    return config.model_copy(update={"agent": agent.model_copy(update={"max_context": positions})})
 
 
 def refuse_contradictions(
