@@ -41,7 +41,7 @@ def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]
 
 
 def has_signal(group: Group, rule: Literal["final", "resolved"]) -> bool:
-    """Return False if a group should be dropped because it has fewer than two results or all results are equal.
+    """Return False, so that the group is dropped, if fewer than two trajectories have a result or all results are equal.
 
     Results are rewards with length penalty if the rule is `final` (as in the paper), and verdicts of the tests if it is
     `resolved`. Failures of sandbox or engine have no result.

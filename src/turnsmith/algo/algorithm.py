@@ -25,7 +25,7 @@ LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
 """Function from log-probs (fp32, `[num_tokens]`) and the micro-batch's tokens in the loss to a scalar loss and metrics."""
 
 ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "denominator")
-"""Keys of a stage's configuration that only algorithms read."""
+"""Keys that only algorithms read. A stage that sets one which its algorithm does not read is refused."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Algorithm:
     """RL algorithm: advantage function, loss function and their options."""
 
     advantages: Callable[[Group, Any], dict[str, float]]
-    """Function from a group and options to advantages by trajectory id, of the trajectories to be used for training."""
+    """Function (group, options) → advantage by trajectory id. A trajectory without an advantage is not used for training."""
     make_loss: Callable[[list[Sample], Any], LossFn]
     """Function from an optimizer batch and options to a loss function. The loss function can be pickled.
 
@@ -54,7 +54,7 @@ def find_algorithm(name: str) -> Algorithm:
 def choose_algorithm(
     stage: StageConfig,
 ) -> tuple[Callable[[Group], dict[str, float]], Callable[[list[Sample]], LossFn]]:
-    """Return a stage's advantage function and loss function, with their options bound. Raises UsageError."""
+    """Return a stage's advantage function and loss function, with the stage's options filled in. Raises UsageError."""
     algorithm = find_algorithm(stage.algorithm)
     options = read_stage_options(algorithm, stage)
     return lambda group: algorithm.advantages(group, options), lambda batch: algorithm.make_loss(batch, options)

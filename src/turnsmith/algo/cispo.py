@@ -16,21 +16,18 @@ from turnsmith.types import Sample
 
 
 class CispoOptions(Section):
-    """Options of CISPO."""
-
     max_weight: float = Field(5.0, gt=1)
     """Upper bound 1 + ε of each token's importance ratio. The paper gives no value; ScaleRL (arXiv 2510.13786) tries 4 to 8."""
 
 
 def make_loss(batch: list[Sample], options: CispoOptions) -> LossFn:
-    """Make the CISPO loss function of an optimizer batch."""
     return partial(cispo_loss, denominator=batch_denominator(batch), max_weight=options.max_weight)
 
 
 def cispo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, max_weight: float
 ) -> tuple[Tensor, Metrics]:
-    """Compute the sum over tokens of −min(ρ, max_weight) · Â log π / denominator. `logprobs` has shape `[num_tokens]`."""
+    """Compute the sum over tokens of −w Â log π / denominator; no gradient flows through the weight w = min(ρ, max_weight)."""
     log_ratio = clamp_log_ratio(logprobs - tokens.old_logprobs).detach()
     weight = log_ratio.exp().clamp(max=max_weight)
     loss = -(weight * tokens.advantages * logprobs / tokens.divisor(denominator)).sum()

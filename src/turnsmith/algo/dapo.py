@@ -22,7 +22,7 @@ class DapoOptions(Section):
 
 
 def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
-    """Make the DAPO loss function of an optimizer batch, divided by the number of action tokens of the batch or of each group."""
+    """Make the DAPO loss function of a batch. `options.denominator` divides by action tokens of the batch or of each group."""
     count = group_denominators if options.denominator == "group" else batch_denominator
     low, high = options.clip_eps_low, options.clip_eps_high
     return partial(dapo_loss, denominator=count(batch), clip_eps_low=low, clip_eps_high=high)

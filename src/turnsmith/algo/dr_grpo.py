@@ -1,6 +1,6 @@
 """Dr. GRPO (arXiv 2503.20783, §3.2): GRPO without the biases from sequence lengths and from the groups' standard deviations.
 
-Â = R − mean; L = −mean over sequences of Σ min(ρÂ, clip(ρ, 1 ± ε)Â) / MAX_TOKENS, a constant.
+Â = R − mean; L = −mean over sequences of Σ min(ρÂ, clip(ρ, 1 ± ε)Â) / MAX_TOKENS, a constant; ρ = π/π_old of each token.
 """
 
 from functools import partial

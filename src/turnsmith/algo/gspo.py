@@ -25,7 +25,6 @@ class GspoOptions(Section):
 
 
 def make_loss(batch: list[Sample], options: GspoOptions) -> LossFn:
-    """Make the GSPO loss function of an optimizer batch."""
     low, high = options.sequence_clip_low, options.sequence_clip_high
     return partial(gspo_loss, denominator=sequence_denominators(batch), clip_eps_low=low, clip_eps_high=high)
 

@@ -31,9 +31,9 @@ def clipped_surrogate(
 def ratio_metrics(
     logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
 ) -> Metrics:
-    """Return metrics of importance ratios. Clip fractions count the tokens whose gradient clipping sets to 0.
+    """Return metrics of importance ratios ρ. KL(old ‖ new) uses the k3 estimator, ρ − 1 − log ρ.
 
-    KL(old ‖ new) uses the k3 estimator.
+    Clip fractions are the shares of tokens that PPO clips: ρ < 1 − ε_low with Â < 0, or ρ > 1 + ε_high with Â > 0.
     """
     log_ratio = log_ratio.detach()
     ratio = log_ratio.exp()
@@ -53,12 +53,12 @@ def entropy_metric(logprobs: Tensor) -> Metrics:
 
 
 def batch_denominator(samples: list[Sample]) -> float:
-    """Return the denominator for equal weights of all tokens in a batch: its number of action tokens (text of paper §3.2)."""
+    """Return the number of action tokens of a batch: the denominator that gives all tokens equal weights (paper §3.2)."""
     return float(sum(sample.num_loss_tokens for sample in samples))
 
 
 def group_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Return the denominator per trajectory for equal weights of all groups (paper, after Eq. 8).
+    """Return trajectory id → denominator that gives all groups equal weights (paper, after Eq. 8).
 
     It is the number of action tokens of the trajectory's group, times the number of groups.
     """
@@ -69,7 +69,7 @@ def group_denominators(samples: list[Sample]) -> dict[str, float]:
 
 
 def sequence_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Return the denominator for equal weights of all sequences: tokens of the trajectory in the loss × number of sequences."""
+    """Return trajectory id → denominator for equal weights of all sequences: its tokens in the loss × number of sequences."""
     return {sample.trajectory_id: float(sample.num_loss_tokens * len(samples)) for sample in samples}
 
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 def make_batches(
     samples: list[Sample], batch_size: int, *, unit: Literal["trajectories", "sequences"], max_tokens: int, seed: int
 ) -> list[list[MicroBatch]]:
-    """Make optimizer batches of `batch_size` samples (`trajectories`) or of `batch_size` packed rows of at most `max_tokens`."""
+    """Make optimizer batches of `batch_size` trajectories or, if `unit` is `sequences`, of `batch_size` packed micro-batches."""
     if unit == "sequences":
         return split_batches(pack(samples, max_tokens), batch_size, seed)
     return [pack(batch, max_tokens) for batch in split_batches(samples, batch_size, seed)]

@@ -1,7 +1,7 @@
 """RLOO, REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740). The baseline is the mean reward of the rest of the group.
 
 Â = R − baseline; L = −mean over sequences of Â · log π(sequence). There is no importance ratio and no clipping, so
-the gradient is unbiased only before the policy changes, in an iteration's first step. The paper's KL penalty is left out.
+the gradient is unbiased only until an iteration's first update of the policy. The paper's KL penalty is left out.
 """
 
 from functools import partial
@@ -14,7 +14,6 @@ from turnsmith.types import Sample
 
 
 def make_loss(batch: list[Sample], options: Section) -> LossFn:
-    """Make the RLOO loss function of an optimizer batch."""
     return partial(rloo_loss, denominator=float(len(batch)))
 
 

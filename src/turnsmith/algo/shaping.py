@@ -28,7 +28,7 @@ def length_penalty(num_turns: int, *, length_threshold: int, max_turns: int) -> 
 def permute_rewards(groups: Sequence[Group], seed: int) -> list[Group]:
     """Permute the rewards among all trajectories of an iteration, as a negative control of training.
 
-    A trajectory gets the reward and the outcome of another one, because groups are also dropped by outcome. Trajectories that
+    A trajectory gets reward and outcome of another one, because both decide if a group is dropped. Trajectories that
     failed by faults of sandbox or engine keep their rewards.
     """
     pool = [result for group in groups for result in _results(group) if OUTCOMES[result[0]].in_group]

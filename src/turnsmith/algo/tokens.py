@@ -24,7 +24,7 @@ class LossTokens:
     sampled_logprobs: Tensor
     """Log-prob of each token that the engine reported at sampling."""
     old_logprobs: Tensor
-    """Log-prob of each token under π_old, the denominator of ratios: from the trainer if present, else from the engine."""
+    """Log-prob of each token under π_old, as the trainer computed it before the update; if it did not, `sampled_logprobs`."""
     advantages: Tensor
     trajectory_ids: list[str]
     """Trajectory id of each sample."""

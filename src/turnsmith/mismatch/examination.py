@@ -21,11 +21,12 @@ REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
     "bfloat16": faults.ROUNDING,
 }
-"""Dtype of a policy → ways to compute its log-probs without a fault. The reference is the one closest to the engine."""
+"""Dtype of a policy → correct ways to compute its log-probs. The way closest to the engine's log-probs is the reference."""
 OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": faults.ROUNDING,
     "bfloat16": (Hypothesis("dtype", "layers that compute in float32", forward.rescore),),
 }
+"""Dtype of a policy → hypotheses that the engine computes in another dtype."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class Rescoring:
         return float(self.gaps.mean(dtype=np.float64))
 
     def left(self, reference: "Rescoring", here: np.ndarray | slice = ALL) -> float:
-        """Return the mean |predicted − reported log-prob| of the tokens `here`; for rounding, compare only mean error sizes."""
+        """Return the mean |predicted − reported| of the tokens `here`, i.e. the difference that the hypothesis leaves.
+
+        For rounding, return how much the mean |predicted − reference| differs from the mean |reported − reference|.
+        """
         if not self.is_noise or reference.is_noise:
             return float(self.gaps[here].mean(dtype=np.float64))
         noise = abs(self.predicted - reference.predicted)
@@ -84,7 +88,7 @@ def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[Toggle]:
 
 
 def fit_reported(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Hypothesis:
-    """Return the hypothesis of the sampler setting whose log-probs are closest to the reported ones."""
+    """Find the sampler setting whose log-probs are closest to the reported ones; return it as a hypothesis."""
     first = min(settings.fit(model, trajectories), key=lambda fit: fit.gap)
     finer = settings.fit(model, trajectories, settings.refine(first.alternative))
     return settings.make_hypothesis(min(finer, key=lambda fit: fit.gap).alternative)
@@ -117,7 +121,7 @@ def list_turns(trajectories: Iterable[Trajectory]) -> np.ndarray:
 
 
 def list_positions(trajectories: Iterable[Trajectory]) -> np.ndarray:
-    """Return, for each sampled token, the first position of the range that contains its position."""
+    """Divide the token positions into `NUM_POSITIONS` ranges; return the first position of each sampled token's range."""
     positions = np.concatenate([np.flatnonzero(trajectory.sampled) for trajectory in trajectories])
     width = max(1, -(-(int(positions.max()) + 1) // NUM_POSITIONS))
     return positions // width * width
@@ -129,7 +133,7 @@ def split(
     reference: Rescoring,
     best: Rescoring,
 ) -> list[Stretch]:
-    """Average the log-prob differences of the reference and of the best hypothesis, per turn or range of positions."""
+    """Average the log-prob differences of reference and best hypothesis per turn or range, as `places` maps the tokens."""
     found = places(trajectories)
     return [
         Stretch(

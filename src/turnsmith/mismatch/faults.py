@@ -19,11 +19,11 @@ from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample, Trajectory
 
 Shift = Callable[[Trajectory], np.ndarray]
-"""Function that returns the position shift of each token, `[tokens]`."""
+"""Function that returns by how much the engine shifts the position of each token of a trajectory, `[tokens]`."""
 Boundary = Callable[[Trajectory, int], int]
-"""Function that returns, for a turn of a trajectory, the number of leading tokens with stale keys and values."""
+"""Function (trajectory, turn, from 0) → number of leading tokens whose keys and values are from earlier weights."""
 MAX_TURN = 8
-"""Last turn that is tried as the start of a position shift. If a shift starts later, this turn is reported."""
+"""Last turn that is tried as the start of a position shift. A shift that starts later is reported with this start."""
 
 
 def rescore_eager(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
@@ -53,11 +53,11 @@ KERNELS = (
 ROUNDING = (
     Hypothesis(
         "dtype",
-        "rounding as of layers with products in bfloat16",
+        "rounding of layers that compute in bfloat16",
         partial(rescore_packed, torch.bfloat16),
         is_noise=True,
     ),
-    Hypothesis("dtype", "rounding as of a model in bfloat16 throughout", forward.rescore, is_noise=True, prepare=cast),
+    Hypothesis("dtype", "rounding of a model in bfloat16 throughout", forward.rescore, is_noise=True, prepare=cast),
 )
 """Hypotheses of rounding in bfloat16.
 
@@ -85,7 +85,7 @@ def shift_each_turn(by: int, trajectory: Trajectory) -> np.ndarray:
 
 
 def list_shifts(num_turns: int) -> list[Hypothesis]:
-    """List hypotheses of position shifts by ±1: from each of the first turns on, and growing with each turn."""
+    """List hypotheses of position shifts: ±1 from turn k on, for k up to `MAX_TURN`, or ±1 more after every turn."""
     first = {turn: f"from turn {turn + 1} on" for turn in range(min(num_turns, MAX_TURN))}
     first |= {0: "after the first prompt"}
     shifts: dict[str, Callable[[int], Shift]]
@@ -118,7 +118,7 @@ def list_stale(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) 
 
 
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
-    """Return how many leading tokens of the first prompt also start one of `others`, token ids that the engine saw before."""
+    """Return the largest number of leading tokens that the prompt shares with one of `others`, earlier token sequences."""
     prompt = trajectory.token_ids[: trajectory.turns[0].start]
     return max((common_prefix(prompt, other) for other in others), default=0)
 
@@ -126,7 +126,7 @@ def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int
 def rescore_stale(
     boundary: Boundary, earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory
 ) -> np.ndarray:
-    """Compute the log-probs of an engine that keeps keys and values from `earlier` weights.
+    """Compute the log-probs of an engine with keys and values from `earlier` weights before the `boundary` of each turn.
 
     The last token before a turn is computed with the current weights, since it predicts the first token of the turn.
     """
@@ -143,7 +143,7 @@ def rescore_stale(
 def score_over(
     earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory, cut: int, end: int
 ) -> np.ndarray:
-    """Compute log-probs of sampled tokens up to `end`, with keys and values of the first `cut` tokens from `earlier` weights."""
+    """Compute log-probs of the sampled tokens before `end`. Keys of the first `cut` tokens are by `earlier`, others by `model`."""
     token_ids = torch.from_numpy(trajectory.token_ids[:end].astype(np.int64))[None].to(model.device)
     cache = DynamicCache()
     if cut:

@@ -21,13 +21,13 @@ class Toggle(Record):
 
 
 class Setting(Record):
-    """Sampler setting (temperature or filter) under which the sampled tokens are most likely, of those that were tried."""
+    """Sampler setting, of the tried temperatures and filters, under which the sampled tokens are most likely."""
 
     name: str
     nats: float
-    """Log-likelihood ratio of all sampled tokens under this setting to the policy, nats."""
+    """log(likelihood of all sampled tokens under this setting / likelihood under the policy), in nats."""
     needed: float
-    """Log-likelihood ratio, in nats, above which the setting is reported; chance exceeds it in at most 1 of 10,000 runs."""
+    """Value of `nats` above which the setting is reported; with a correct engine, at most 1 of 10,000 runs exceeds it."""
     surprise: float
     """Mean −log p of the sampled tokens under the policy, nats per token."""
     entropy: float
@@ -50,7 +50,7 @@ class Stretch(Record):
     """Mean log-prob differences over the tokens of one turn or of one range of positions."""
 
     first: int
-    """Number of the turn, from 1, or first position of the range."""
+    """Number of the turn, from 1, or first token position of the range of positions."""
     num_tokens: int
     gap: float
     """Mean |difference| between the reference's log-probs and those that the engine reported, nats per token."""
@@ -72,7 +72,7 @@ class MismatchReport(Record):
     gap: float
     """Mean |difference| between the engine's log-probs and the reference's, nats per token."""
     rounding: float
-    """Mean difference of log-probs up to which rounding is taken as the cause, nats per token."""
+    """Largest `gap` that the report attributes to rounding, nats per token."""
     toggles: list[Toggle]
     """Tested faults of the engine, best explanation first."""
     setting: Setting | None
@@ -80,7 +80,7 @@ class MismatchReport(Record):
     by_turn: list[Stretch]
     by_position: list[Stretch]
     remarks: list[str]
-    """Sentences on faults that could not be tested, and on facts found without the model."""
+    """Sentences on untested faults, on turns whose tokens change if tokenised again, and on warnings of the training run."""
 
     @property
     def conclusion(self) -> str:

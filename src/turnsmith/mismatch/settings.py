@@ -22,7 +22,7 @@ from turnsmith.types import SamplingParams, Trajectory
 FORBIDDEN = -30.0
 """Log-prob assumed for a token that a filter excludes, in place of −∞."""
 STEPS = {"temperature": (0.01, 5), "top_k": (1, 10), "top_p": (0.005, 6), "min_p": (0.002, 5)}
-"""Search around the best setting: kind of setting → (step size, number of steps in each direction)."""
+"""Second search, around the best setting of the first: kind of setting → (step size, steps in each direction)."""
 MAX_SHAPED = 2_000
 """Number of tokens after which no further rollout is used to compute the expected −log p under a setting."""
 
@@ -33,7 +33,7 @@ class Fit:
 
     alternative: Alternative
     nats: float
-    """Log-likelihood ratio of the sampled tokens under this setting to the policy, nats."""
+    """log(likelihood of the sampled tokens under this setting / likelihood under the policy), in nats."""
     gap: float
     """Mean |difference| per token between the log-probs under this setting and those that the engine reported."""
 
@@ -91,9 +91,9 @@ def make_hypothesis(alternative: Alternative) -> Hypothesis:
 def surprise(
     model: PreTrainedModel, trajectories: Sequence[Trajectory], alternative: Alternative
 ) -> tuple[float, float, float]:
-    """Return three means of −log p under the policy, nats per token.
+    """Return three means of −log p under the policy, in nats per token.
 
-    The first is the mean of the sampled tokens; the others are expected for tokens of the policy and of the sampler setting.
+    The first is measured on the sampled tokens. The second is expected if the policy samples, the third if `alternative` does.
     """
     means, num = np.zeros(3), 0
     for trajectory in trajectories:

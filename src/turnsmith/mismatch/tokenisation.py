@@ -19,9 +19,9 @@ class Retokenisation(NamedTuple):
     """Way in which an engine may tokenise earlier turns and observations again."""
 
     between: Callable[[Trajectory, int, Ids], Ids]
-    """Function (trajectory, number of a turn, ids of the tokens between it and the next turn) → ids after tokenising again."""
+    """Function (trajectory, number of a turn, ids between that turn and the next) → ids that the engine reads instead."""
     turn: Callable[[Ids], Ids]
-    """Function from a turn's sampled token ids to the ids that later prompts contain in their place."""
+    """Function from a turn's sampled token ids to the ids that the engine reads instead in later prompts."""
 
 
 def rescore_retokenised(retokenisation: Retokenisation, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
@@ -62,7 +62,7 @@ def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
         return between
 
     def retokenised(ids: Ids) -> Ids:
-        """Decode token ids and tokenise the text again, with special tokens in the text recognised as such."""
+        """Decode token ids and tokenise the text again; text that spells a special token becomes that token."""
         tokenizer = renderer.tokenizer
         text = tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return tokenizer.encode(text, add_special_tokens=False)

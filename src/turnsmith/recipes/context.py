@@ -93,6 +93,6 @@ class Iteration:
         return metrics
 
     def read_previous_evidence(self) -> dict[str, float]:
-        """Read sampler setting → log-likelihood ratio (nats), against the policy, of the tokens of all earlier iterations."""
+        """Read the sampler check's sums over earlier iterations: setting → log(likelihood under it / under the policy), nats."""
         file = self.run.folder.iteration(self.stage.name, self.number - 1).evidence
         return read_json(file) if file.exists() else {}

@@ -33,17 +33,17 @@ from turnsmith.types import Sample, Trajectory
 NUM_TOKENS = 8_192
 """Number of sampled tokens that are checked in each iteration, in trajectories drawn at random."""
 FALSE_ALARMS = 1e-4
-"""Probability that a correct engine causes a warning of another temperature or a filter."""
+"""Largest fraction of iterations in which the check wrongly warns that a correct engine uses another sampler setting."""
 WARN_SHARE = 0.05
 """Difference between mean −log p and entropy, as a share of the entropy, above which the run warns."""
 STOP_SHARE = 0.25
 """Difference between mean −log p and entropy, as a share of the entropy, above which the run stops."""
 ALARM_NATS = least_evidence(len(ALTERNATIVES), FALSE_ALARMS)
-"""Log-likelihood ratio of a sampler setting against the policy, in nats, above which the run warns."""
+"""log(likelihood of the tokens under a sampler setting / under the policy), in nats, above which the run warns of it."""
 NUM_ERRORS = 4
-"""Number of standard errors within which a difference is attributed to chance."""
+"""Number of standard errors by which surprisal and entropy may differ by chance."""
 SKEW_NATS = 40.0
-"""Difference in nats that is attributed to chance beyond `NUM_ERRORS`: a few rare tokens of ten nats can dominate a sum."""
+"""Nats by which summed surprisal and entropy may differ by chance in addition, because of a few tokens of ten nats."""
 
 
 def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
@@ -78,7 +78,7 @@ def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list
 
 
 async def measure_surprisal(trainer: Trainer, trajectories: Sequence[Trajectory], stage: StageConfig) -> Surprisal:
-    """Measure surprisal and entropy of the sampled tokens, and their log-likelihood ratio for each sampler setting."""
+    """Measure the tokens' surprisal and entropy, and log(likelihood under each sampler setting / under the policy)."""
     samples = [to_sample(trajectory, advantage=0.0) for trajectory in trajectories]
     return await trainer.surprisal(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
 
@@ -123,7 +123,7 @@ def describe_filter(share: float) -> str:
 def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
     """List the warnings of an iteration's metrics.
 
-    If the log-prob gap is above `logprob_gap.warn`, sampler settings are not reported, since the gap distorts them.
+    If the log-prob gap is above `logprob_gap.warn`, no warning names a sampler setting, since the gap distorts the search.
     """
     gap, share = metrics.get("logprob_gap/mean", 0.0), metrics.get("sampler/filter_share", 0.0)
     filters = [describe_filter(share)] if abs(share) > WARN_SHARE else []

@@ -33,7 +33,7 @@ RETRIES = 2
 MAX_INFRASTRUCTURE_SHARE = 0.2
 """Largest share of an iteration's rollouts that may fail by faults of sandboxes or engine before the run stops."""
 LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
-"""Stop reasons of episodes that leave no patch to grade. Such an episode gets the outcome of the same name."""
+"""Stop reasons of episodes that a fault of sandbox or engine ended, without a patch. Their outcomes have the same names."""
 
 
 @dataclass
@@ -62,9 +62,9 @@ class Generator:
     ) -> list[Trajectory]:
         """Run the rollouts that the journal lacks; return all trajectories in order.
 
-        Rollouts that failed by faults of sandbox or engine run again. An inspector audits resolved patches before they are
-        written; after a failed audit, it also audits patches that were written earlier. Raises InfrastructureStorm if too
-        many rollouts fail by such faults.
+        Rollouts that failed by faults of sandbox or engine run again; too many of them raise InfrastructureStorm. An inspector
+        audits the resolved patches that it chooses, before they are written. After a failed audit, it also audits the resolved
+        patches that were written without one.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
         if inspector:

@@ -18,7 +18,7 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
 
 RISE = 0.05
-"""An increase of the share of flagged patches between two iterations is reported from this size on."""
+"""Smallest increase of a `contact/` rate between two iterations that is reported."""
 
 
 @dataclass
@@ -35,11 +35,11 @@ class Inspector:
     """Audits by (task id, patch), so that identical patches are audited once."""
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
-        """Set `is_alarmed` if one of the trajectories failed its audit."""
+        """Set `is_alarmed`, so that all resolved patches are audited, if one of these earlier trajectories failed its audit."""
         self.is_alarmed = self.is_alarmed or any(audit.has_failed for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """Audit the trajectory's patch if `_is_chosen` selects it. Return it with its audit; `TAMPERED` after a failed one."""
+        """Audit a resolved patch that `_is_chosen` selects; return the trajectory with the audit, as `TAMPERED` if it failed."""
         if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
         key = rollout.tree.instance_id, trajectory.patch
@@ -60,7 +60,7 @@ class Inspector:
         return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=tampered), detail=audit.reason)
 
     def is_overdue(self, trajectory: Trajectory) -> bool:
-        """Return True if a patch failed its audit, and this trajectory was rewarded without an audit."""
+        """Return True if `is_alarmed` is set and this trajectory was rewarded without an audit."""
         grade = trajectory.grade
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 
@@ -91,7 +91,7 @@ def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Return the `contact/` metrics of an iteration: rates of flagged and tampered trajectories, and counts per flag."""
+    """Return an iteration's `contact/` metrics: shares of flagged and of tampered trajectories, and trajectories per flag."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
     flagged = [set(t.grade.flags) for t in counted if t.grade and t.grade.flags]
     num = len(counted) or 1

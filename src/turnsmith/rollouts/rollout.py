@@ -23,7 +23,7 @@ def plan_rollouts(
 ) -> list[Rollout]:
     """Plan `num_each` rollouts of each task. Rollouts of a task are adjacent, so that engines compute their common prompt once.
 
-    Each rollout gets its own random seed, derived from `seed_stream`, task and number.
+    Each rollout gets its own random seed, derived from `seed_stream`, the task's id and the rollout's number within the task.
     """
     return [
         Rollout(

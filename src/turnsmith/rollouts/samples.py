@@ -28,7 +28,7 @@ def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Gr
 
 
 def to_samples(group: Group, advantages: dict[str, float]) -> list[Sample]:
-    """Convert a group's trajectories into samples, each with its advantage for all sampled tokens; drop zero advantages."""
+    """Convert trajectories into samples, each with one advantage for all its sampled tokens; leave out those of advantage 0."""
     return [to_sample(t, advantages[t.trajectory_id]) for t in group.trajectories if advantages.get(t.trajectory_id)]
 
 
@@ -69,7 +69,7 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int]) -> Sample:
 
 
 def prove(trajectory: Trajectory) -> Provenance:
-    """Return the engine's digests of all turns of a trajectory, for a sample with all turns in the loss."""
+    """Return the provenance of a sample with all turns in the loss: the engine's digest of each turn of the trajectory."""
     turns = trajectory.turns
     return Provenance(tuple(Link(turn.start, turn.end, turn.policy_version, turn.digest) for turn in turns))
 

@@ -36,14 +36,14 @@ class Trainer(Protocol):
 
         The metrics are the means of the loss function's metrics, `loss/total`, `optimizer/grad_norm` (before clipping) and
         `optimizer/learning_rate`. Raises TrainingError, with weights unchanged, if the loss or the gradient norm is not finite.
-        Raises ProvenanceError if `check_provenance`, which runs in the process that computes the loss, finds a difference.
+        Raises ProvenanceError if `check_provenance`, called in the process that computes the loss, finds changed tokens.
         """
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
         """Map trajectory ids to current log-probs of their tokens: float32, parallel to `token_ids`; 0 outside the loss mask."""
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return the sum of −log p over the tokens in the loss, and the sum that is expected if the policy sampled them."""
+        """Return sums over the tokens in the loss: −log p, its expected value and variance, and evidence for other settings."""
 
     async def publish(self) -> WeightSource:
         """Return the current weights for an engine to load."""

@@ -14,11 +14,11 @@ TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 """File names of weights in a single file, preferred first. A model with several weight files has an index file instead."""
 PICKLE = b"\x80"
-"""First byte of a weight file that torch saved before version 1.6; later versions write zip archives."""
+"""First byte of a weight file of torch before 1.6. Only newer files, which are zip archives, are checked for truncation."""
 
 
 def find_model(path: str) -> Path:
-    """Return the directory of a model, given by path, or by `tiny` for the packaged base policy. Raises UsageError."""
+    """Return the directory of a model: `path`, or for `tiny` the small policy that Turnsmith contains. Raises UsageError."""
     directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
     if not (directory / "config.json").is_file():
         raise _missing(directory, "config.json")

@@ -42,13 +42,13 @@ class LocalTrainer:
         self.config = config
         self.total_steps = total_steps
         self.num_steps = 0
-        """Number of optimizer steps that this trainer has made."""
+        """Number of optimizer steps so far, on which the scheduled learning rate depends."""
         self.policy_version = policy_version
         """Number of weight updates of the policy, including those of earlier trainers."""
         self.optimizer = make_optimizer(model, config)
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
-        """Make one optimizer step. It first yields once to other asyncio tasks; after that it cannot be cancelled."""
+        """Make one optimizer step. Other asyncio tasks may run before it begins; once begun, it cannot be cancelled."""
         await asyncio.sleep(0)
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)
@@ -109,7 +109,7 @@ class LocalTrainer:
         return rows
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return the sum of −log p over the tokens in the loss. Other asyncio tasks run between micro-batches."""
+        """Return the sums of `Surprisal` over the tokens in the loss. Other asyncio tasks run between micro-batches."""
         micro_batches, sums = (
             drop_without_loss_tokens(micro_batches),
             torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64),

@@ -14,7 +14,7 @@ from turnsmith.errors import UsageError
 from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, report_model_errors
 
 AUTOMATIC_SHARE = 0.5
-"""Fraction of the memory that weights and training leave free, given to the KV cache by default."""
+"""Fraction that the KV cache gets of the memory free beside weights and training, if no `engine.kv_memory_gb` is set."""
 MASTER_BYTES = 4
 """Bytes of one float32 weight. Its gradient has the same size."""
 MOMENT_BYTES = 8

@@ -152,7 +152,7 @@ def _measure_in_chunks(
     micro_batch: MicroBatch,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """Apply the model's head and `measure` to the tokens in chunks; return the results.
+    """Call `measure(output head, hidden states, target ids)` for each chunk of the tokens in the loss; return the results.
 
     The backward pass recomputes the chunks, to save memory.
     """

@@ -15,7 +15,7 @@ from turnsmith.types import Link, MicroBatch, Provenance, Sample, TurnDigests
 from turnsmith.types.links import is_of_tokens
 
 NEARBY = 50
-"""If a turn's digest does not match, policy versions up to this distance from the recorded version are tried as well."""
+"""Number of policy versions before and after the recorded one that are tried, to name the true one in the error message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class SampleArrays:
 
 @dataclass(frozen=True)
 class Difference:
-    """First turn of a trajectory that differs from the engine's digest."""
+    """First difference between a trajectory's arrays and the digests that the engine computed at sampling."""
 
     trajectory_id: str
     turn: int
@@ -73,7 +73,7 @@ def split_arrays(micro_batch: MicroBatch) -> Iterator[SampleArrays]:
 
 
 def find_difference(arrays: SampleArrays) -> Difference | None:
-    """Return the first difference between a sample's arrays and its engine's digests; None if all tokens match."""
+    """Return the first difference between a sample's arrays and the digests that the engine computed at sampling, if any."""
     provenance = arrays.provenance
     if provenance is None:
         return Difference(arrays.trajectory_id, 0, "the sample has no digests of an engine")
@@ -112,7 +112,7 @@ def _find_in_turns(arrays: SampleArrays, provenance: Provenance) -> Difference |
 
 
 def _find_fault(arrays: SampleArrays, link: Link, at: int, digests: TurnDigests) -> str:
-    """Describe how a turn differs from its engine's digest; empty if it matches. The first `at` tokens are known to match."""
+    """Describe how a turn's arrays differ from the engine's digest; empty if they match. The first `at` tokens do match."""
     if not at <= link.start <= link.end <= len(arrays.token_ids):
         return f"there are {len(arrays.token_ids)} tokens, and turns before it end at {at}"
     if not link.digest:

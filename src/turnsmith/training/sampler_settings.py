@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 LEAK = 0.01
-"""Fraction of tokens that an engine is assumed to draw without its filter, because rounding can move a token out of it."""
+"""Share of tokens assumed to be drawn without the filter, as one token that rounding moves out of it has likelihood 0."""
 MAX_RANK = 1_024
 """Number of most likely tokens that are sorted. A top-p filter that keeps more tokens is approximated."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Sampler setting other than the policy's: a field of `SamplingParams` and its value."""
+    """Sampler setting that a faulty engine may use, unlike the policy: a field of `SamplingParams` and its value."""
 
     kind: str
     value: float
@@ -117,8 +117,8 @@ def pool(before: Mapping[str, float], now: Mapping[Alternative, float], alarm: f
     """Add an iteration's log-likelihood ratio of each sampler setting to that of earlier iterations, as cumulative sums (CUSUM).
 
     Negative sums are reset to 0, since an engine may become faulty later. If a sum reached `alarm`, all sums restart from 0.
-    With a correct engine, the fraction of iterations in which a sum reaches `alarm` is at most len(now) × exp(−alarm) in the
-    long run (e-detectors: Shin, Ramdas, Rinaldo, arXiv 2203.03532).
+    With a correct engine, a sum reaches `alarm` in at most a fraction len(now) × exp(−alarm) of many iterations (e-detectors:
+    Shin, Ramdas, Rinaldo, arXiv 2203.03532).
     """
     kept = {} if max(before.values(), default=0.0) >= alarm else before
     return {each: max(0.0, kept.get(str(each), 0.0)) + nats for each, nats in now.items()}
@@ -130,5 +130,5 @@ def find_best(evidence: Mapping[Alternative, float]) -> Alternative:
 
 
 def least_evidence(num_alternatives: int, false_alarms: float) -> float:
-    """Return the log-likelihood ratio (nats) that the best of several settings exceeds by chance in a fraction `false_alarms`."""
+    """Return a bound in nats that, with a correct engine, settings' log-likelihood ratios exceed at most at rate `false_alarms`."""
     return log(num_alternatives / false_alarms)

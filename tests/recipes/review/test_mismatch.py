@@ -121,7 +121,7 @@ FAULTS = {
     "TopK": (1, "top_k", r"drawn at top_k 4, while log-probs of the policy are reported"),
     "LowTemperature": (1, "temperature", "drawn at temperature 0\\.(8[5-9]|9[0-4])"),
     "ReportedLowTemperature": (1, "log-prob gap", "temperature 0.9, drawn and reported: explains 100"),
-    "Bfloat16": (1, "log-prob gap", "rounding as of layers with products in bfloat16: explains "),
+    "Bfloat16": (1, "log-prob gap", "rounding of layers that compute in bfloat16: explains "),
     "StaleWeights": (2, "log-prob gap", "stale weights, those of the base: explains 100"),
     "StaleCache": (
         2,
