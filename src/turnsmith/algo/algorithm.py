@@ -25,7 +25,7 @@ LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
 """Function from log-probs (fp32, `[num_tokens]`) and the micro-batch's tokens in the loss to a scalar loss and metrics."""
 
 ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "denominator")
-"""Keys that only algorithms read. A stage that sets one which its algorithm does not read is refused."""
+"""Keys of `[[stages]]` that only algorithms read. A stage that sets one which its algorithm does not read is refused."""
 
 
 @dataclass(frozen=True)

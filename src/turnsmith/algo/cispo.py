@@ -1,4 +1,4 @@
-"""CISPO (MiniMax-M1, arXiv 2506.13585, Eq. 4 and 5), which clips each token's weight and keeps its gradient.
+"""CISPO (MiniMax-M1, arXiv 2506.13585, Eq. 4 and 5), which clips each token's weight and keeps the gradient of every token.
 
 Â = (R − mean) / (std + δ); L = −Σ sg(min(ρ, 1 + ε)) Â log π / action tokens of the batch. ρ is π/π_old of each token, and sg
 stops the gradient. As in the paper, ρ has no lower bound.

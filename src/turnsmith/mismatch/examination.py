@@ -21,7 +21,7 @@ REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
     "bfloat16": faults.ROUNDING,
 }
-"""Dtype of a policy → correct ways to compute its log-probs. The way closest to the engine's log-probs is the reference."""
+"""Dtype of a policy → correct ways to compute its log-probs. The one closest to the engine's log-probs is the reference."""
 OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": faults.ROUNDING,
     "bfloat16": (Hypothesis("dtype", "layers that compute in float32", forward.rescore),),
@@ -133,7 +133,7 @@ def split(
     reference: Rescoring,
     best: Rescoring,
 ) -> list[Stretch]:
-    """Average the log-prob differences of reference and best hypothesis per turn or range, as `places` maps the tokens."""
+    """Average log-prob differences of reference and best hypothesis over the tokens that `places` maps to one turn or range."""
     found = places(trajectories)
     return [
         Stretch(

@@ -21,7 +21,7 @@ from turnsmith.types import MicroBatch, Sample, Trajectory
 Shift = Callable[[Trajectory], np.ndarray]
 """Function that returns by how much the engine shifts the position of each token of a trajectory, `[tokens]`."""
 Boundary = Callable[[Trajectory, int], int]
-"""Function (trajectory, turn, from 0) → number of leading tokens whose keys and values are from earlier weights."""
+"""Function (trajectory, turn number from 0) → number of leading tokens whose keys and values are from earlier weights."""
 MAX_TURN = 8
 """Last turn that is tried as the start of a position shift. A shift that starts later is reported with this start."""
 
@@ -79,7 +79,7 @@ def shift_from_turn(turn: int, by: int, trajectory: Trajectory) -> np.ndarray:
 
 
 def shift_each_turn(by: int, trajectory: Trajectory) -> np.ndarray:
-    """Return a position shift for each token that grows by `by` after each turn."""
+    """Return the position shift of each token, which grows by `by` after each turn."""
     ends = [turn.end for turn in trajectory.turns]
     return by * np.searchsorted(ends, np.arange(len(trajectory.token_ids)), side="right")
 
@@ -118,7 +118,7 @@ def list_stale(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) 
 
 
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
-    """Return the largest number of leading tokens that the prompt shares with one of `others`, earlier token sequences."""
+    """Return the largest number of leading tokens that a trajectory's prompt shares with one of `others`, earlier sequences."""
     prompt = trajectory.token_ids[: trajectory.turns[0].start]
     return max((common_prefix(prompt, other) for other in others), default=0)
 
@@ -143,7 +143,7 @@ def rescore_stale(
 def score_over(
     earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory, cut: int, end: int
 ) -> np.ndarray:
-    """Compute log-probs of the sampled tokens before `end`. Keys of the first `cut` tokens are by `earlier`, others by `model`."""
+    """Compute log-probs of sampled tokens before `end`; `earlier` computes keys and values of the first `cut` tokens."""
     token_ids = torch.from_numpy(trajectory.token_ids[:end].astype(np.int64))[None].to(model.device)
     cache = DynamicCache()
     if cut:

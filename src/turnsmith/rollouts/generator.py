@@ -60,11 +60,11 @@ class Generator:
         demonstration: bool = False,
         inspector: Inspector | None = None,
     ) -> list[Trajectory]:
-        """Run the rollouts that the journal lacks; return all trajectories in order.
+        """Run the rollouts that the journal lacks; return all trajectories in the order of `rollouts`.
 
-        Rollouts that failed by faults of sandbox or engine run again; too many of them raise InfrastructureStorm. An inspector
-        audits the resolved patches that it chooses, before they are written. After a failed audit, it also audits the resolved
-        patches that were written without one.
+        Rollouts that failed by faults of sandbox or engine run again. An inspector audits the resolved patches that it chooses
+        before they are written and, after a failed audit, those that were written without one. Raises InfrastructureStorm if
+        too many rollouts fail by such faults.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
         if inspector:
@@ -129,7 +129,7 @@ class Generator:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
     async def _grade(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """Grade the episode's patch; a failed episode gets an outcome without grading."""
+        """Grade the episode's patch; an episode that a fault of sandbox or engine ended gets its outcome without grading."""
         ending = trajectory.stop_reason
         if ending in LOST:
             verdict = Grade(outcome=Outcome(ending.value), detail=trajectory.detail)
@@ -148,7 +148,7 @@ class Generator:
 
 
 async def retry_lost(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int = RETRIES) -> T:
-    """Call `attempt` until its result is not lost, with at most `retries` retries; return the last result."""
+    """Call `attempt` until `is_lost` is False for its result, with at most `retries` retries; return the last result."""
     for _ in range(retries):
         result = await attempt()
         if not is_lost(result):

@@ -43,7 +43,7 @@ class Trainer(Protocol):
         """Map trajectory ids to current log-probs of their tokens: float32, parallel to `token_ids`; 0 outside the loss mask."""
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return sums over the tokens in the loss: −log p, its expected value and variance, and evidence for other settings."""
+        """Return sums over the tokens in the loss: −log p, its expectation and variance, evidence for other sampler settings."""
 
     async def publish(self) -> WeightSource:
         """Return the current weights for an engine to load."""

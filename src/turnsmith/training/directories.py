@@ -14,7 +14,7 @@ TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 """File names of weights in a single file, preferred first. A model with several weight files has an index file instead."""
 PICKLE = b"\x80"
-"""First byte of a weight file of torch before 1.6. Only newer files, which are zip archives, are checked for truncation."""
+"""First byte of a weight file of torch before 1.6. Only newer ones, zip archives, are checked for truncation."""
 
 
 def find_model(path: str) -> Path:

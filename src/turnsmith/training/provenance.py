@@ -15,7 +15,7 @@ from turnsmith.types import Link, MicroBatch, Provenance, Sample, TurnDigests
 from turnsmith.types.links import is_of_tokens
 
 NEARBY = 50
-"""Number of policy versions before and after the recorded one that are tried, to name the true one in the error message."""
+"""Number of policy versions before and after the recorded one with which a wrong digest is compared, to name the true one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Difference:
 
 
 def check_provenance(micro_batches: Sequence[MicroBatch]) -> None:
-    """Raise ProvenanceError if a token in the loss was not sampled, or if a sampled token is left out of the loss."""
+    """Raise ProvenanceError if tokens, log-probs or loss mask of a sample do not match the digests of its engine."""
     for micro_batch in micro_batches:
         for arrays in split_arrays(micro_batch):
             if found := find_difference(arrays):

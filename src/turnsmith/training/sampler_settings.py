@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 LEAK = 0.01
-"""Share of tokens assumed to be drawn without the filter, as one token that rounding moves out of it has likelihood 0."""
+"""Share of tokens assumed to be drawn without a filter; else one token that rounding moves out of it gives likelihood 0."""
 MAX_RANK = 1_024
 """Number of most likely tokens that are sorted. A top-p filter that keeps more tokens is approximated."""
 
@@ -130,5 +130,5 @@ def find_best(evidence: Mapping[Alternative, float]) -> Alternative:
 
 
 def least_evidence(num_alternatives: int, false_alarms: float) -> float:
-    """Return a bound in nats that, with a correct engine, settings' log-likelihood ratios exceed at most at rate `false_alarms`."""
+    """Return a bound (nats) that settings' log-likelihood ratios exceed with a correct engine at most at rate `false_alarms`."""
     return log(num_alternatives / false_alarms)
