@@ -73,14 +73,16 @@ def test_an_answer_without_scores_stays_unknown(turnsmith, tmp_path, server):
     assert json.loads(funnel)["stages"][0]["unknown"] == 1
 
 
-def test_a_refusing_or_silent_server_is_one_message(turnsmith, tmp_path, server):
+def test_a_refusing_or_silent_server_is_one_message(turnsmith, tmp_path, server, monkeypatch):
     server.answers = [(401, "")]
     file = write_rows(tmp_path / "tasks.jsonl", [make_rebench_row(meta={})])
     result = turnsmith("tasks", "score", file, "--endpoint", server.url, "--model", "judge")
     assert result.exit_code == 2 and "HTTP 401" in result.stderr and "key" in result.stderr
     server.answers = [(500, "")]
+    monkeypatch.setattr("turnsmith.io.http.ATTEMPTS", 2)
+    monkeypatch.setattr("turnsmith.io.http.FIRST_WAIT_S", 0)
     with pytest.raises(EngineError, match=r"2 tries.*HTTP 500"):
-        ChatEndpoint(server.url, "judge", max_tries=2, first_wait_s=0).ask("?")
+        ChatEndpoint(server.url, "judge").ask("?")
     result = turnsmith("tasks", "score", file, "--endpoint", "localhost", "--model", "judge")
     assert result.exit_code == 2 and "address" in result.stderr
 

@@ -7,10 +7,9 @@ import pytest
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.imitation import read_run
-from turnsmith.recipes.review.audit import AuditedPatch
 from turnsmith.runs.folder import RunFolder, append_record, claim
 from turnsmith.runs.journal import append_trajectory
-from turnsmith.types import Audit, Grade, Isolation, Message, Outcome, StopReason, Trajectory, Turn
+from turnsmith.types import Audit, AuditedPatch, Grade, Isolation, Message, Outcome, StopReason, Trajectory, Turn
 
 TIER = Isolation.NAMESPACES_USER
 

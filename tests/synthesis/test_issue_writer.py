@@ -65,9 +65,10 @@ async def test_the_issue_is_the_answer_to_the_prompt(prompt):
     assert asked["messages"] == [{"role": "user", "content": "Of toolz:\n-1\n+2\nOne test fails"}]
 
 
-async def test_temporary_faults_are_retried(prompt):
+async def test_temporary_faults_are_retried(prompt, monkeypatch):
+    monkeypatch.setattr("turnsmith.io.http.FIRST_WAIT_S", 0)
     with serving((503, b"busy"), (429, b""), (200, b"no json"), ISSUE) as (url, requests):
-        assert await EndpointWriter(ChatEndpoint(url, "large", first_wait_s=0), prompt)(TASK) == "It is wrong.\n"
+        assert await EndpointWriter(ChatEndpoint(url, "large"), prompt)(TASK) == "It is wrong.\n"
     assert len(requests) == 4
 
 
@@ -79,9 +80,11 @@ async def test_temporary_faults_are_retried(prompt):
         ([(200, {"choices": [{"message": {"content": " "}}]})], UsageError, "issue"),
     ],
 )
-async def test_permanent_faults_raise_one_sentence(prompt, answers, error, complaint):
+async def test_permanent_faults_raise_one_sentence(prompt, monkeypatch, answers, error, complaint):
+    monkeypatch.setattr("turnsmith.io.http.ATTEMPTS", 3)
+    monkeypatch.setattr("turnsmith.io.http.FIRST_WAIT_S", 0)
     with serving(*answers) as (url, _), pytest.raises(error, match=complaint):
-        await EndpointWriter(ChatEndpoint(url, "large", max_tries=3, first_wait_s=0), prompt)(TASK)
+        await EndpointWriter(ChatEndpoint(url, "large"), prompt)(TASK)
 
 
 @pytest.mark.parametrize("text", ["$gold", "5 $", None])

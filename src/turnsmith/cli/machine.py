@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 
 from turnsmith.config.extras import EXTRAS
 from turnsmith.errors import UsageError
+from turnsmith.io.memory import read_available_bytes
 from turnsmith.io.programs import run_program
 from turnsmith.sandboxes.probes import MachineCheck, probe_local, probe_podman
 
@@ -98,9 +99,8 @@ def ask_torch(command: Sequence[str]) -> dict[str, Any] | str:
 
 def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> MachineCheck:
     """Check that free memory suffices for the model, its optimizer and the sandboxes."""
-    [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
     remedy = "lower rollouts.concurrency, or free memory"
-    return _compare_bytes("memory", int(kilobytes) * 1024, MIN_MEMORY_BYTES, remedy)
+    return _compare_bytes("memory", read_available_bytes(meminfo), MIN_MEMORY_BYTES, remedy)
 
 
 def examine_cores() -> MachineCheck:

@@ -10,6 +10,7 @@ import typer
 
 from turnsmith.cli.options import Json, Run, answer
 from turnsmith.cli.results import print_results
+from turnsmith.config import RFT
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, is_held
 from turnsmith.runs.journal import JournalEntry
@@ -157,7 +158,7 @@ def begin_id(folder: RunFolder) -> str:
         return "solve"
     if results or outline.eval_tasks:
         return f"eval-{results[-1]['stage'] if results else 'base'}"
-    return outline.stage_names[1] if outline.trains else "rft"
+    return outline.stage_names[1] if outline.trains else RFT
 
 
 def show_trajectories(folder: RunFolder, choice: TrajectoryChoice, found: list[JournalEntry]) -> None:

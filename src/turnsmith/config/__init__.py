@@ -16,9 +16,10 @@ from turnsmith.config.run import RunConfig
 from turnsmith.config.sandbox import SandboxConfig
 from turnsmith.config.section import PathKey, Section
 from turnsmith.config.tasks import TRAIN, TaskSetConfig
-from turnsmith.config.training import OptimizerConfig, RFTConfig, StageConfig, TrainerConfig
+from turnsmith.config.training import RFT, OptimizerConfig, RFTConfig, StageConfig, TrainerConfig
 
 __all__ = [
+    "RFT",
     "ROUNDING_GAP",
     "TRAIN",
     "AgentConfig",

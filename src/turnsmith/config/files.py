@@ -18,16 +18,6 @@ from turnsmith.types import SamplingParams
 SHORTHANDS = {"sandbox": "sandbox.kind"}
 """Short options, with the configuration key that each sets."""
 REMOVED_KEYS = {
-    "engine.speculate": (False, "speculative decoding was removed, which does not change samples"),
-    "engine.openai.concurrency": (16, "rollouts.concurrency limits the requests"),
-    "engine.openai.first_wait_s": (1.0, "the first retry waits 1 s"),
-    "engine.openai.max_wait_s": (60.0, "a retry waits at most 60 s"),
-    "engine.openai.retries": (6, "a request is retried 6 times"),
-    "engine.openai.timeout_s": (600.0, "an answer may take 600 s"),
-    "engine.vllm.restarts": (3, "a server is restarted at most 3 times"),
-    "engine.vllm.start_timeout_s": (900.0, "a server may take 3,600 s to start"),
-    "engine.vllm.turn_timeout_s": (600.0, "a turn may take 600 s"),
-    "model.chat.date": ("2024-07-26", "templates always show 2024-07-26"),
     "agent.max_format_errors": (3, "3 malformed turns in a row end an episode"),
     "agent.grade_unsubmitted": (True, "the working tree is graded without `submit` too"),
     "sandbox.max_output_bytes": (1_000_000, "output of a command is cut at 1,000,000 bytes"),
@@ -35,15 +25,12 @@ REMOVED_KEYS = {
     "rollouts.retries": (2, "a rollout lost to the infrastructure is retried twice"),
     "rft.submitted_only": (False, "RFT keeps resolved trajectories that a limit ended"),
     "rft.mask_format_errors": (True, "RFT always masks turns with a format error"),
-    "rft.optimizer.eps": (1e-8, "eps of AdamW is 1e-8"),
     "rft.optimizer.schedule": ("cosine", "the learning rate of RFT follows a cosine to zero"),
     "stages.*.optimizer.eps": (1e-8, "eps of AdamW is 1e-8"),
     "stages.*.optimizer.schedule": ("constant", "the learning rate of RL is constant after warm-up"),
     "stages.*.advantage_std": ("population", "advantages use the population standard deviation"),
     "eval.seed": (None, "evaluations use the run's seed"),
     "eval.sets": ([], "evaluations within a stage use all eval_tasks"),
-    "logprob_gap.filter_tokens": (8_192, "8,192 sampled tokens are checked per iteration"),
-    "logprob_gap.filter_false_alarms": (1e-4, "one in 10,000 iterations may warn without cause"),
     "logprob_gap.filter_warn": (0.05, "a run warns if mean −log p and entropy differ by 5 %"),
     "logprob_gap.filter_stop": (0.25, "a run stops if mean −log p and entropy differ by 25 %"),
 }

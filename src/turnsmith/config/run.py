@@ -14,7 +14,7 @@ from turnsmith.config.rollouts import AuditConfig, RolloutConfig
 from turnsmith.config.sandbox import SandboxConfig
 from turnsmith.config.section import PathKey, Section
 from turnsmith.config.tasks import TRAIN, TaskSetConfig
-from turnsmith.config.training import RFTConfig, StageConfig, TrainerConfig
+from turnsmith.config.training import RFT, RFTConfig, StageConfig, TrainerConfig
 
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """Pattern of names of stages and task sets, which are also folder names: no path separators, no leading dot."""
@@ -70,7 +70,7 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> "RunConfig":
-        stages = Counter(["base", "rft", *(stage.name for stage in self.stages)])
+        stages = Counter(["base", RFT, *(stage.name for stage in self.stages)])
         twice = [name for name, count in stages.items() if count > 1]
         if twice:
             raise ValueError(f"two stages are called {twice[0]!r}: give each stage a name of its own")
@@ -111,6 +111,11 @@ class RunConfig(Section):
     def task_sets(self) -> dict[str, TaskSetConfig]:
         """Task sets by folder name, the training set first."""
         return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
+
+    @property
+    def training(self) -> dict[str, RFTConfig | StageConfig]:
+        """Training stages by name, in order: RFT, then the RL stages."""
+        return ({RFT: self.rft} if self.rft else {}) | {stage.name: stage for stage in self.stages}
 
     @property
     def warn_gap(self) -> float:

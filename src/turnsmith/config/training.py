@@ -1,11 +1,13 @@
 """Sections `[trainer]`, `[rft]` and `[[stages]]`: trainer, rejection fine-tuning and RL."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from turnsmith.config.section import PathKey, Section
 
+RFT = "rft"
+"""Name of the stage of RFT in the run folder and in results."""
 RFT_OPTIMIZER = {"learning_rate": 5e-6, "warmup_steps": 10}
 """Defaults of `[rft.optimizer]` that differ from those of RL (paper App. C)."""
 
@@ -43,6 +45,8 @@ class OptimizerConfig(Section):
 class RFTConfig(Section):
     """Rejection fine-tuning."""
 
+    iterations: ClassVar[int] = 1
+    """Number of iterations, which is not a key."""
     rollouts_per_task: int = Field(10, ge=1)
     """Rollouts of each task from the base policy (paper: 10)."""
     epochs: int = Field(1, ge=1)

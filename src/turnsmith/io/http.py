@@ -49,16 +49,13 @@ class Answer:
         return f"HTTP {self.status} {http.client.responses.get(self.status, '')}".strip()
 
 
-def retry_busy(
-    server: str, ask: Callable[[], T], *, attempts: int | None = None, first_wait_s: float | None = None
-) -> T:
-    """Call `ask` until it raises no Unanswered, at most `attempts` times; the wait doubles each time. Raises Unanswered."""
-    first_wait_s = FIRST_WAIT_S if first_wait_s is None else first_wait_s
-    last = stop_after_attempt(attempts or ATTEMPTS)
+def retry_busy(server: str, ask: Callable[[], T]) -> T:
+    """Call `ask` until it raises no Unanswered, at most `ATTEMPTS` times; the wait doubles each time. Raises Unanswered."""
+    last = stop_after_attempt(ATTEMPTS)
     tries = Retrying(
         retry=retry_if_exception_type(Unanswered),
         stop=lambda state: last(state) or find_wait(state, 0.0) > PATIENCE_S,
-        wait=lambda state: find_wait(state, first_wait_s * 2 ** (state.attempt_number - 1)),
+        wait=lambda state: find_wait(state, FIRST_WAIT_S * 2 ** (state.attempt_number - 1)),
         reraise=True,
     )
     try:
@@ -66,7 +63,7 @@ def retry_busy(
     except Unanswered as fault:
         if (wait_s := fault.wait_s or 0.0) > PATIENCE_S:
             raise Unanswered(f"{server} answers {fault} and asks to wait {wait_s:.0f} s: try again later") from None
-        raise Unanswered(f"{server} gave no answer in {attempts or ATTEMPTS} tries: {fault}") from None
+        raise Unanswered(f"{server} gave no answer in {ATTEMPTS} tries: {fault}") from None
 
 
 def find_wait(state: RetryCallState, otherwise_s: float) -> float:

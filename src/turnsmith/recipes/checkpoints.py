@@ -22,7 +22,7 @@ class Checkpoint:
 
 def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Checkpoint:
     """Find a checkpoint by name (`rft`, `stage1`, `stage1@4`), or the final one of a finished run. Raises UsageError."""
-    stages = list_stages(config)
+    stages = [*config.training]
     if not stages:
         raise UsageError(f"{folder.path} has no checkpoint, since it trains nothing: give a run with RFT or RL")
     if not name:
@@ -41,11 +41,6 @@ def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Che
     is_last = num_done == folder.next_iteration(stage)
     full_name = stage if is_last else folder.name_checkpoint(stage, num_done)
     return Checkpoint(full_name, stage, num_done, folder.iteration(stage, num_done - 1).checkpoint)
-
-
-def list_stages(config: RunConfig) -> list[str]:
-    """List the names of a run's training stages in order: `rft`, then the RL stages."""
-    return [*(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
 
 
 def list_kept(folder: RunFolder, stage: str) -> list[int]:

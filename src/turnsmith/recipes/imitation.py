@@ -12,13 +12,21 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import digest_patch
 from turnsmith.recipes.results import read_config
-from turnsmith.recipes.review.audit import AuditedPatch
 from turnsmith.recipes.task_sets import read_known_sets
 from turnsmith.runs.folder import RunFolder, read_records
 from turnsmith.runs.journal import read_last
 from turnsmith.tasks.sets.trajectories import FILE_NAME
 from turnsmith.tasks.task_set import TaskSet, find_shared
-from turnsmith.types import Conversation, Isolation, Message, Sample, Task, Trajectory, add_tokenizer_provenance
+from turnsmith.types import (
+    AuditedPatch,
+    Conversation,
+    Isolation,
+    Message,
+    Sample,
+    Task,
+    Trajectory,
+    add_tokenizer_provenance,
+)
 
 
 def read_conversations(path: Path, min_isolation: Isolation) -> Iterator[Conversation]:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
-from turnsmith.config import TRAIN, RunConfig
+from turnsmith.config import RFT, TRAIN, RunConfig
 from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.grading.grading import Grader
 from turnsmith.qualification.task_set import admit, leave_out_unfit
-from turnsmith.recipes.checkpoints import list_stages
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.curriculum import choose_pool
 from turnsmith.recipes.evaluate import announce, evaluate_all, read_finished
@@ -65,7 +64,7 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
     except TurnsmithError as error:
         folder.stop_reason.write_text(f"{error}\n", encoding="utf-8")
         raise
-    write_json(folder.results, read_results(folder, [BASE, *list_stages(config)], [*config.eval_tasks]))
+    write_json(folder.results, read_results(folder, [BASE, *config.training], [*config.eval_tasks]))
     return results
 
 
@@ -99,7 +98,7 @@ async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress)
 def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
     """Raise UsageError if the run trains and its sandboxes isolate less than `sandbox.min_isolation`."""
     obtained, wanted = Isolation(provider.isolation), config.sandbox.min_isolation
-    if (config.rft or config.stages) and obtained.is_weaker_than(wanted):
+    if config.training and obtained.is_weaker_than(wanted):
         raise UsageError(
             f"sandbox.kind {config.sandbox.kind} gives isolation {obtained} on this machine, and RFT and RL need "
             f"{wanted}: choose another kind, evaluate only, or accept it by --sandbox.min_isolation {obtained}"
@@ -111,7 +110,7 @@ async def prepare_run(
 ) -> RunContext:
     """Make or read the task sets, and build the run's context. Raises UsageError."""
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
-    if config.train_tasks and (config.rft or config.stages):
+    if config.train_tasks and config.training:
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)
         train_tasks = await admit(train_tasks, config, provider, progress)
     else:
@@ -135,7 +134,7 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
     """Evaluate the base model, then run RFT and each RL stage, each followed by an evaluation."""
     run = keep_fitting(run)
     config, pool = run.config, run.train_tasks
-    if config.rft or config.stages:
+    if config.training:
         # Training imports torch, which a run with an endpoint does not need.
         from turnsmith.recipes.rft import check_conversations, run_rft
         from turnsmith.recipes.rl import run_stage
@@ -144,7 +143,7 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
     results = await evaluate_all(run.eval_tasks, BASE, run)
     if config.rft:
         await run_rft(config.rft, pool, run)
-        results += await evaluate_all(run.eval_tasks, "rft", run)
+        results += await evaluate_all(run.eval_tasks, RFT, run)
     before = ""
     for stage in config.stages:
         pool = choose_pool(pool, stage, before, run)

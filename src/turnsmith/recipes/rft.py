@@ -8,7 +8,7 @@ from turnsmith.agent.loop import first_messages
 from turnsmith.algo.algorithm import LossFn
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.audit.ability import describe_abilities
-from turnsmith.config import RFTConfig
+from turnsmith.config import RFT, RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
@@ -22,12 +22,10 @@ from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.types import OUTCOMES, MicroBatch, Sample, Trajectory
 
-STAGE = "rft"
-
 
 async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     """Run RFT, or load its checkpoint if it is finished. Raises UsageError if no trajectory can be imitated."""
-    policy, files = run.token_policy, run.folder.iteration(STAGE, 0)
+    policy, files = run.token_policy, run.folder.iteration(RFT, 0)
     if files.metrics.exists():
         await policy.take(SavedWeights(read_json(files.metrics)["policy/version"], files.checkpoint))
         return
@@ -63,7 +61,7 @@ async def collect_samples(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tu
 
 def check_conversations(path: Path, run: RunContext) -> None:
     """Raise UsageError if the conversations for RFT are missing, or are about a task of an evaluation set."""
-    if not run.folder.iteration(STAGE, 0).metrics.exists():
+    if not run.folder.iteration(RFT, 0).metrics.exists():
         refuse_evaluated(read_conversations(path, run.config.sandbox.min_isolation), path, run.eval_tasks)
 
 
@@ -83,14 +81,14 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
 
     Raises UsageError if a trajectory lacks the digest that proves that its tokens were sampled.
     """
-    journal = run.folder.iteration(STAGE, 0).trajectories
+    journal = run.folder.iteration(RFT, 0).trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
         tasks.list_trees(),
-        prefix=STAGE,
+        prefix=RFT,
         iteration=0,
         num_each=rft.rollouts_per_task,
-        seed_stream=f"{run.config.seed}/{STAGE}",
+        seed_stream=f"{run.config.seed}/{RFT}",
     )
     trajectories = await run.generator.collect(
         rollouts,
@@ -122,7 +120,7 @@ def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> l
 
 
 def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:
-    seeds = [draw_seed(f"{seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
+    seeds = [draw_seed(f"{seed}/{RFT}/{epoch}/batches") for epoch in range(rft.epochs)]
     return [batch for seed in seeds for batch in deal(samples, rft, seed)]
 
 

@@ -48,9 +48,8 @@ class Measurement:
 
 def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
     """Yield the finished iterations and evaluations in the order of the run; RFT counts as one iteration."""
-    rft = [("rft", 1)] if config.rft else []
-    step = 0
-    for stage, num in [("base", 0), *rft, *((stage.name, stage.iterations) for stage in config.stages)]:
+    step, stages = 0, {name: section.iterations for name, section in config.training.items()}
+    for stage, num in {"base": 0, **stages}.items():
         for number in range(min(num, folder.next_iteration(stage))):
             yield Measurement(step + number + 1, folder.iteration(stage, number).metrics)
         inside = {name: step + int(name.rpartition("@")[2]) for name in folder.earlier_evaluations(stage)}

@@ -2,12 +2,12 @@
 
 import json
 import zipfile
-from importlib.resources import files
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from turnsmith.errors import UsageError
+from turnsmith.policies import locate
 
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 """Names of tokenizer files. A model directory must have one of them."""
@@ -19,7 +19,7 @@ PICKLE = b"\x80"
 
 def find_model(path: str) -> Path:
     """Return the directory of a model: `path`, or for `tiny` the small policy that Turnsmith contains. Raises UsageError."""
-    directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
+    directory = locate(path)
     if not (directory / "config.json").is_file():
         raise _missing(directory, "config.json")
     return directory

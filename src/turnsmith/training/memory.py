@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
-from turnsmith.config import RFTConfig, RunConfig, StageConfig
+from turnsmith.config import RunConfig
 from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
+from turnsmith.io.memory import read_available_bytes
 from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, report_model_errors
 
 AUTOMATIC_SHARE = 0.5
@@ -35,7 +36,7 @@ def plan_cache(config: RunConfig, directory: Path) -> int:
 
 def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
     """Estimate the bytes of the weights, and of training: gradients, moments and activations of the largest micro-batch."""
-    dtype, num_parameters, parts = getattr(torch, config.model.dtype), count_parameters(model), trained(config)
+    dtype, num_parameters, parts = getattr(torch, config.model.dtype), count_parameters(model), config.training.values()
     casts = dtype.itemsize if dtype != torch.float32 else 0
     weights = (MASTER_BYTES + casts) * num_parameters
     if not parts:
@@ -49,14 +50,9 @@ def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
     return weights, (MASTER_BYTES + MOMENT_BYTES) * num_parameters + activations
 
 
-def trained(config: RunConfig) -> list[RFTConfig | StageConfig]:
-    """Return the configurations of the run's training stages: RFT if it is on, and RL stages."""
-    return [*([config.rft] if config.rft else []), *config.stages]
-
-
 def longest_context(config: RunConfig) -> int:
     """Return the longest context of all stages of the run, in tokens."""
-    return max([config.agent.max_context, *(part.max_context for part in trained(config))])
+    return max([config.agent.max_context, *(part.max_context for part in config.training.values())])
 
 
 def read_config(directory: Path) -> PretrainedConfig:
@@ -107,12 +103,7 @@ def free_bytes(device: torch.device) -> float:
     """Return the free memory of a device. On a CPU: the kernel's available memory, at most the container's limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return min(_available_bytes(), _unused_of_group())
-
-
-def _available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
-    [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
-    return 1024 * int(kilobytes)
+    return min(read_available_bytes(), _unused_of_group())
 
 
 def _unused_of_group(group: Path = Path("/sys/fs/cgroup")) -> float:

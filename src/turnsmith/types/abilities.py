@@ -1,8 +1,23 @@
 """Results of the check whether audits of a task's patches can reach a verdict, and changed copies of its tests."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import AnyStr, NamedTuple
 
-from turnsmith.types.edits import Edit
+
+class Edit(NamedTuple):
+    """Replacement of a span of characters."""
+
+    start: int
+    end: int
+    text: str
+
+
+def replace_spans(text: AnyStr, edits: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+    """Replace `text[start:end]` for each `(start, end, new)`; spans must not overlap."""
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
 
 
 @dataclass(frozen=True)

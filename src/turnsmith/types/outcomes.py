@@ -107,6 +107,15 @@ class Audit(Record):
         return self.verdict == "failed"
 
 
+class AuditedPatch(Record):
+    """Result of the audit of one patch for a task."""
+
+    instance_id: str
+    digest: str
+    """SHA-256 of the patch."""
+    audit: Audit
+
+
 class Grade(Record):
     """Test verdict on one patch."""
 

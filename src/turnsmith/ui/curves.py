@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
+from turnsmith.config import RFT
 from turnsmith.io.files import replacing
 from turnsmith.runs.folder import RunFolder
 from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
@@ -76,7 +77,7 @@ def lay_out(stages: Sequence[str], iterations: Iterations) -> Spans:
 
     Example: base, RFT and two stages of 5 iterations give (−1, −1), (−1, 0), (0, 5), (5, 10).
     """
-    spans, end = {}, -1.0 if "rft" in stages else 0.0
+    spans, end = {}, -1.0 if RFT in stages else 0.0
     for stage in stages:
         start, end = end, end + sum(iteration.stage == stage for iteration in iterations)
         spans[stage] = start, end

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from turnsmith.config import TRAIN, RunConfig, TaskSetConfig
-from turnsmith.recipes.checkpoints import Checkpoint, list_stages
+from turnsmith.config import RFT, TRAIN, RunConfig, TaskSetConfig
+from turnsmith.recipes.checkpoints import Checkpoint
 from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.ui.comparison import Comparison, describe_p, load_evaluation
 from turnsmith.ui.reading import list_evaluations, read_results, read_tasks
@@ -47,7 +47,7 @@ def write_card(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint, fac
 
 def list_stages_up_to(config: RunConfig, checkpoint: Checkpoint) -> list[str]:
     """List the stages up to that of the checkpoint, in order."""
-    stages = list_stages(config)
+    stages = [*config.training]
     return stages[: stages.index(checkpoint.stage) + 1]
 
 
@@ -85,9 +85,8 @@ def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], che
     """Write the model card's section on the recipe: counts and settings of each stage."""
     yield "## Recipe"
     yield to_table(["stage", *RECIPE_COLUMNS], (count_stage(folder, name, checkpoint) for name in stages))
-    sections = {"rft": config.rft, **{stage.name: stage for stage in config.stages}}
     for name in stages:
-        yield f"`{name}`: {list_settings(sections[name], RFT_KEYS if name == 'rft' else STAGE_KEYS)}"
+        yield f"`{name}`: {list_settings(config.training[name], RFT_KEYS if name == RFT else STAGE_KEYS)}"
     yield f"The agent: {list_settings(config.agent, AGENT_KEYS)}; seed {config.seed}"
     yield f"The chat: {list_settings(config.model.chat, CHAT_KEYS)}"
     if any(stage.permute_rewards for stage in config.stages if stage.name in stages):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from turnsmith.config import TRAIN
+from turnsmith.config import RFT, TRAIN
 from turnsmith.config.extras import require
 from turnsmith.config.files import explain
 from turnsmith.engines.endpoint.account import Entry, read_entries
@@ -57,7 +57,7 @@ class Outline(BaseModel):
     @property
     def stage_names(self) -> list[str]:
         """Return the names of the run's stages in order: base, RFT, RL stages."""
-        return ["base", *(["rft"] if self.rft is not None else []), *(stage.name for stage in self.stages)]
+        return ["base", *([RFT] if self.rft is not None else []), *(stage.name for stage in self.stages)]
 
     @property
     def trains(self) -> bool:

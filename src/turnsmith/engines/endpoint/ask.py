@@ -16,9 +16,6 @@ class ChatEndpoint:
     model: str
     api_key: str = field(default="", repr=False)
     timeout_s: float = 120.0
-    max_tries: int = 5
-    first_wait_s: float = 1.0
-    """Seconds before the second try of a question; each later wait is twice as long."""
 
     def ask(self, question: str) -> str:
         """Ask a question and return the text of the answer.
@@ -26,9 +23,7 @@ class ChatEndpoint:
         Raises UsageError if the endpoint refuses, EngineError if all tries fail.
         """
         try:
-            return retry_busy(
-                self.url, lambda: self._ask_once(question), attempts=self.max_tries, first_wait_s=self.first_wait_s
-            )
+            return retry_busy(self.url, lambda: self._ask_once(question))
         except Unanswered as fault:
             raise EngineError(str(fault)) from None
 

@@ -20,16 +20,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.tracking.loops import for_each
-from turnsmith.types import Audit, Record, TaskTree, Trajectory
-
-
-class AuditedPatch(Record):
-    """Result of the audit of one patch for a task."""
-
-    instance_id: str
-    digest: str
-    """SHA-256 of the patch."""
-    audit: Audit
+from turnsmith.types import AuditedPatch, TaskTree, Trajectory
 
 
 def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:

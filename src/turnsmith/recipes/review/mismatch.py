@@ -126,9 +126,11 @@ def choose_iteration(config: RunConfig, folder: RunFolder, stage: str | None, it
 
 def list_iterations(config: RunConfig, folder: RunFolder) -> list[IterationId]:
     """List all iterations that have rollouts, in the order of the run."""
-    parts = [("rft", 1)] if config.rft else []
-    parts += [(stage.name, folder.next_iteration(stage.name) + 1) for stage in config.stages]
-    return [IterationId(stage, number) for stage, count in parts for number in range(count)]
+    return [
+        IterationId(stage, number)
+        for stage, section in config.training.items()
+        for number in range(min(section.iterations, folder.next_iteration(stage) + 1))
+    ]
 
 
 def list_versions(config: RunConfig, folder: RunFolder, before: IterationId) -> list[WeightsVersion]:

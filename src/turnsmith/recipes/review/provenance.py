@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from turnsmith.algo.packing import pack
+from turnsmith.config import RFT
 from turnsmith.errors import UsageError
 from turnsmith.rollouts.samples import has_no_digest, prove, to_rft_sample, to_sample
 from turnsmith.runs.folder import RunFolder, read_json
@@ -13,8 +14,6 @@ from turnsmith.runs.journal import read_last
 from turnsmith.training.provenance import Difference, SampleArrays, find_difference, split_arrays
 from turnsmith.types import OUTCOMES, Sample, Trajectory
 
-RFT = "rft"
-"""Name of the stage of RFT, whose samples have a different prompt than the rollouts."""
 MAX_TOKENS = 65_536
 """Size in tokens of the micro-batches into which the review packs samples."""
 
