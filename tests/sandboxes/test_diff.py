@@ -111,7 +111,7 @@ async def test_a_patch_that_no_grader_takes_is_cut_and_marked(sandbox, run, num_
 def test_files_without_number_are_not_even_shown_to_git(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     changes = [Change(b"%d" % number, None, TreeFile(b"")) for number in range(60_000)]
-    assert format_patch(changes).startswith("no patch: 60000 files make more than")
+    assert format_patch(changes).startswith("no patch: a patch of 60000 files is larger than")
 
 
 async def test_a_deep_tree_does_not_break_the_diff(sandbox, run):

@@ -20,7 +20,7 @@ from turnsmith.ui.terminal import make_console
 
 Wanted = Annotated[
     list[str] | None,
-    typer.Option("--filter", metavar="NAME[=VALUE]", help="Filter, or group (paper, leaderboard); may be repeated."),
+    typer.Option("--filter", metavar="NAME[=VALUE]", help="Filter, or group of them (paper, leaderboard); repeatable."),
 ]
 FilterFile = Annotated[
     Path | None,

@@ -1,7 +1,7 @@
 """Detection of training tasks that duplicate evaluation tasks.
 
-The evaluation set is held in memory as shingles (hashes of token sequences or words); training rows are read one by one. MinHash
-finds candidate pairs, whose exact Jaccard similarity is then computed and reported.
+The evaluation set is held in memory as shingles (hashes of runs of tokens, or of single words); training rows are read one by
+one. MinHash finds candidate pairs, whose exact Jaccard similarity is then computed and reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +18,9 @@ IDENTITIES = ("id", "repo")
 WAYS = (*IDENTITIES, "patch", "issue")
 """Criteria by which a training row can match an evaluation row: same task id, same repository, similar patch or issue."""
 THRESHOLDS = {"patch": 0.5, "issue": 0.33}
-"""Criterion → minimum Jaccard similarity of two rows that count as duplicates; measured by `bench/curation.py`."""
+"""Criterion → minimum Jaccard similarity of two rows that count as duplicates; `bench/curation.py` tests these limits."""
 BANDS = {"patch": (42, 3), "issue": (63, 2)}
-"""Criterion → (bands, rows per band) of its MinHash index, which finds over 99 % of pairs whose similarity is the threshold."""
+"""Criterion → (bands, rows per band) of its MinHash index. It finds over 99 % of pairs as similar as `THRESHOLDS` requires."""
 
 
 def choose_ways(given: Sequence[str]) -> Sequence[str]:
@@ -40,7 +40,7 @@ def parse_thresholds(given: Sequence[str]) -> dict[str, float]:
         except ValueError:
             found[name] = -1.0
         if name not in THRESHOLDS or not 0 < found[name] <= 1:
-            raise UsageError(f"--likeness {text}: give patch or issue and a number above 0 and up to 1, as patch=0.6")
+            raise UsageError(f"--likeness {text}: give patch=NUMBER or issue=NUMBER, above 0 and at most 1")
     return found
 
 
@@ -56,7 +56,7 @@ class Match:
 
 @dataclass
 class SimilarityIndex:
-    """MinHash index of the evaluation set for one criterion: all its patches, or all its issues."""
+    """MinHash index of the gold patches, or of the issues, of all evaluation tasks."""
 
     way: str
     threshold: float
@@ -93,7 +93,7 @@ class SimilarityIndex:
 
 @dataclass
 class IdentityIndex:
-    """Index of the evaluation set by task (id, mined commit), or by repository (name, and commits, which forks share)."""
+    """Index of evaluation rows by task id and mined commit, or by repository name and commits, which are the same in forks."""
 
     way: str
     rows: dict[str, str] = field(default_factory=dict)

@@ -58,7 +58,7 @@ def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Ite
 
 
 def write_rows(rows: Iterable[RowWithTarget], file: Path, folder: Path, out: Path) -> dict[str, int]:
-    """Write rows of `file`, with their qualification records, to the subfolder of `folder` that each row names.
+    """Write rows of `file`, with their qualification records, below `folder`: each row to the subfolder paired with it.
 
     `folder` is later renamed to `out`, so relative paths in the rows start at `out`. Return row counts by subfolder.
     """
@@ -99,7 +99,7 @@ def add_facts(rows: Iterable[TaskRow], file: Path) -> Iterator[TaskRow]:
 
 
 def read_current(file: Path) -> Iterator[Qualification]:
-    """Yield finished qualification records of the current format version from the task file's folder, oldest first."""
+    """Yield the current qualification records in a task file's folder, oldest first; skip those of interrupted runs."""
     beside = file.with_name(qualification.FILE_NAME)
     records = read_records(beside, Qualification, f'"version":{qualification.VERSION},')
     return (record for record in records if record.verdict.is_final)
@@ -167,6 +167,6 @@ def claim_rows(rows: Iterable[TaskRow], file: Path, owners: dict[str, Path]) -> 
         for key in identify(row):
             if key in owners:
                 how = "" if key == row.instance_id else f" under another id, made of the commit {key}"
-                raise UsageError(f"{row.place}: {row.instance_id!r} is in {owners[key]} as well{how}: remove one")
+                raise UsageError(f"{row.place}: {row.instance_id!r} is in {owners[key]} too{how}: remove it from one")
             owners[key] = file
         yield "", row

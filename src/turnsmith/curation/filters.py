@@ -76,7 +76,7 @@ def at_least(name: str, limit: float, measure: Measure, unit: str, why: str, dro
 
 
 def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -> Callable[[TaskRow, float], Judgement]:
-    """Build a rule that drops a row unless `fits(measure(row), limit)`; unknown if the row lacks the measured data."""
+    """Build a rule that drops a row unless `fits(measure(row), limit)`. Rows without the measured data are judged as unknown."""
 
     def judge(row: TaskRow, limit: float) -> Judgement:
         value = measure(row)
@@ -121,7 +121,7 @@ def count_tests(column: str) -> Measure:
 
 
 def measure_english(text: str) -> float | None:
-    """Return the share of common English words in prose, 0 to 1; None if there are too few words."""
+    """Return the share, 0 to 1, of a text's words outside of code that are common English words; None if it has too few words."""
     words = [word.lower() for word in WORD.findall(CODE.sub(" ", text))]
     if len(words) < MIN_WORDS:
         return None
@@ -138,7 +138,7 @@ def judge_issue(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_scores(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row if one of its three LLM scores is at or above the limit; unknown if one is missing and none is that high."""
+    """Drop a row if one of its LLM scores is at or above the limit. If none is, but one is missing, the row is unknown."""
     scores = read_scores(row)
     if bad := [f"{name} {value:g}" for name, value in scores.items() if value >= limit]:
         return FilterDecision.DROPPED, ", ".join(bad)
@@ -147,7 +147,7 @@ def judge_scores(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_names(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row whose tests need names that only the gold patch defines, by its qualification or SWE-rebench V2's codes."""
+    """Drop a row whose tests need names that only the gold patch defines, as qualification or SWE-rebench V2's codes report."""
     codes = read_codes(row)
     if IMPLICIT_NAMES in codes:
         return FilterDecision.DROPPED, f"code {IMPLICIT_NAMES}"

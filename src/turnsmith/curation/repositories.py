@@ -6,9 +6,9 @@ from typing import Any, TypeGuard
 from turnsmith.curation.rows import TaskRow
 
 MIRROR = re.compile(r"^[^/]+__(?P<name>.+?)(?:\.[0-9a-f]{7,40})?$")
-"""Pattern of repository names that SWE-smith gives its mirrors: `swesmith/owner__name.0123abcd`."""
+"""Pattern of names of SWE-smith's mirrors, `owner__name.0123abcd`; only its `name` is compared with other repositories."""
 RELEASE = re.compile(r"-v?\d+(?:\.\w+)*$")
-"""Pattern of the version in the name of a released package: `toolz-1.0.0`."""
+"""Pattern of the version in the name of a released package, `toolz-1.0.0`; it is removed before names are compared."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -28,7 +28,7 @@ def name_repository(row: TaskRow) -> str:
 
 
 def find_commits(row: TaskRow) -> list[str]:
-    """List the full commit hashes of a row: base commit and, for a mined task, original commit and its parent."""
+    """List the full commit hashes of a row: base commit and, if it was mined, the commit that it came from, with its parent."""
     return [
         commit
         for commit in (row.text("base_commit"), row.meta.get("parent"), row.meta.get("commit"))
@@ -42,6 +42,6 @@ def is_hash(commit: Any) -> TypeGuard[str]:
 
 
 def identify(row: TaskRow) -> list[str]:
-    """Return the values that identify a task: its id and, for a mined task, its original commit."""
+    """Return the values that identify a task: its id and, if it was mined, the commit that it came from."""
     commit = row.meta.get("commit") if row.meta.get("kind") == "mined" else None
     return [row.instance_id, *([commit] if is_hash(commit) and commit != row.instance_id else [])]

@@ -12,7 +12,7 @@ from turnsmith.errors import UsageError
 from turnsmith.io.files import Line, parse_json, read_json_lines
 
 PATH_COLUMNS = ("layers", "environment")
-"""Columns whose values are folder paths relative to the folder of the task file."""
+"""Columns with folder paths, relative to the task file's folder. They are rewritten if rows are copied to another folder."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Quality scores that language models gave to tasks: 0 is best, 3 is worst.
 
-SWE-rebench stores three scores per task in `meta.llm_score`, with −1 for missing ones. SWE-rebench V2 stores words and codes of
-defects in `meta.llm_metadata`; they are converted to scores from 0 to 3.
+SWE-rebench stores three scores per task in `meta.llm_score`, with −1 for missing ones. SWE-rebench V2 stores a word for the
+difficulty and codes of defects in `meta.llm_metadata`; both are converted to scores from 0 to 3.
 """
 
 import re
@@ -15,7 +15,7 @@ BEST, WORST = 0, 3
 WORDS = {"easy": 1, "medium": 2, "hard": 3}
 """Difficulty in SWE-rebench V2 → score; "hard" gets the worst score."""
 OF_TESTS = {"B1", "B2", "B5", "B7", "B10"}
-"""SWE-rebench V2's codes of defects in tests or patches; its other B codes concern the issue."""
+"""SWE-rebench V2's codes of defects that give the tests the worst score; its other B codes give it to the issue."""
 CODE = re.compile(r"\b(?:A|B\d+)\b")
 
 

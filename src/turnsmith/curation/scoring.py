@@ -31,8 +31,7 @@ OBJECT = re.compile(r"\{[^{}]{0,1000}\}")
 class Scorer(Protocol):
     """Model that answers questions about task rows."""
 
-    def ask(self, question: str) -> str:
-        """Return the answer to a question."""
+    def ask(self, question: str) -> str: ...
 
 
 class ScoreRecord(Record):
@@ -40,7 +39,7 @@ class ScoreRecord(Record):
 
     instance_id: str
     key: str
-    """Digest of the question."""
+    """Digest of the question, by which later runs find the record and do not ask again."""
     scores: dict[str, int]
     """Name → score; empty if the model's answer contained no scores."""
 
@@ -62,7 +61,7 @@ def score(row: TaskRow, question: str, scorer: Scorer) -> ScoreRecord:
 
 
 def read_scores_in(answer: str) -> dict[str, int]:
-    """Extract scores from the last JSON object in an answer that contains all of `NAMES`; empty if there is none."""
+    """Extract scores from the last JSON object in an answer that contains all score names; empty if there is none."""
     for text in reversed(OBJECT.findall(answer)):
         try:
             found = json.loads(text)
@@ -95,7 +94,7 @@ def score_task_file(
 def _select(
     rows: Iterator[TaskRow], prompt: Template, known: set[str], counts: dict[str, int]
 ) -> Iterator[tuple[TaskRow, str]]:
-    """Yield the rows to score, each with its question. Count scored rows, and rows whose question is in `known`, in `counts`."""
+    """Yield rows to score, each with its question. Rows with scores, or with a question in `known`, only enter `counts`."""
     for row in rows:
         question = write_question(row, prompt)
         if len(read_scores(row)) == len(NAMES):

@@ -114,7 +114,7 @@ def apply_patch(checkout: Checkout, before: Mapping[str, TreeFile], patch: str) 
 
 
 def run_apply(patch: str, folder: Path, fault: str, error: type[TurnsmithError] = UsageError) -> None:
-    """Apply a patch by git without any repository. Raises PatchRefused, or `error` with the text `fault` if it does not apply."""
+    """Apply a patch by git without a repository. Raises PatchRefused if it is not UTF-8, `error` if it does not apply."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), **NO_REPOSITORY}
     run_program(APPLY, fault, stdin=to_bytes(patch), cwd=folder, env=environment, error=error)
 

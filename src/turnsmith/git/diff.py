@@ -115,7 +115,7 @@ def read_file(place: Place, max_bytes: int) -> TreeFile | None:
 def format_patch(changes: list[Change]) -> str:
     """Format changes as a git patch, or as a text with the patch's size if too large. Raises OSError, SandboxError."""
     if sum(2 * len(change.path) + 40 for change in changes) > MAX_PATCH_BYTES:  # lower bound: each path appears twice
-        return refuse(f"{len(changes)} files make more than {MAX_PATCH_BYTES} bytes")
+        return refuse(f"a patch of {len(changes)} files is larger than {MAX_PATCH_BYTES} bytes")
     text = [change for change in changes if _is_text(change)]
     binary = [change for change in changes if not _is_text(change)]
     patch = _print_patch(text, "* diff\n") + _print_patch(binary, "* -diff\n")

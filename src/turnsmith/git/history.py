@@ -167,7 +167,7 @@ def find_date(history: GitHistory, commit: str) -> str:
 
 
 def find_version(history: GitHistory, commit: str) -> str:
-    """Return the version in the nearest version tag of a commit or its ancestors, which some builds need. `0` if none."""
+    """Return the version in the nearest version tag of a commit or its ancestors; `0` if none. Some builds need a version."""
     try:
         tag = history.git("describe", "--tags", "--abbrev=0", "--match=*[0-9].[0-9]*", commit).decode().strip()
     except UsageError:

@@ -39,14 +39,14 @@ class Place:
 
 @dataclass
 class Node:
-    """Entry of the merged layers: a file, or directories of one name in several layers (top first). Neither if nothing exists."""
+    """Entry of the merged layers: a file, or directories of one name in several layers (top first). Empty if missing."""
 
     directories: tuple[Place, ...] = ()
     file: Place | None = None
 
 
 def merge(directories: tuple[Place, ...]) -> dict[str, Node]:
-    """Merge directories, top first; return name → entry. A whiteout hides one lower entry; an opaque directory hides all."""
+    """Merge directories, top first; return name → entry. A whiteout hides its name in lower layers, an opaque directory all names."""
     nodes: dict[str, Node] = {}
     closed: set[str] = set()
     for directory in directories:

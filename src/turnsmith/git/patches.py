@@ -142,7 +142,7 @@ def _parse_file(blocks: list[Block]) -> FileDiff:
 
 
 def _parse_hunk(block: Block) -> DiffHunk:
-    """Parse a hunk. Raises BadDiff."""
+    """Parse a hunk. Raises BadDiff if it lacks a header or has another number of lines than its header states."""
     head, *body = block.lines
     if not (found := block.header):
         raise BadDiff(f"line {block.number}, {head[:40]!r}, belongs to no hunk")
@@ -152,7 +152,6 @@ def _parse_hunk(block: Block) -> DiffHunk:
 
 
 def render_diff(files: list[FileDiff]) -> str:
-    """Format files as a patch."""
     return "".join(f"{line}\n" for file in files for line in (*file.header, *_render_hunks(file.hunks)))
 
 
@@ -201,7 +200,7 @@ def _reverse_line(line: str) -> str:
 
 
 def _reverse_name(name: str, beginning: str) -> str:
-    """Return the file name for a header line that will begin with `beginning`: prefix `a/` after `--- `, `b/` after `+++ `."""
+    """Adapt a file name to the header line that `beginning` starts: the prefix becomes `a/` for `--- `, `b/` for `+++ `."""
     if beginning not in ("--- ", "+++ ") or name.startswith(NOTHING):
         return name
     return ("a/" if beginning == "--- " else "b/") + name.partition("/")[2]

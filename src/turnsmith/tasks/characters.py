@@ -6,7 +6,7 @@ from typing import Any
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
-"""Pattern of an escaped surrogate in JSON text, such as `\\ud83d`."""
+"""Pattern of an escaped surrogate in JSON text, such as `\\ud83d`; only lines with a match are searched for lone ones."""
 
 
 def mend(value: Any) -> Any:

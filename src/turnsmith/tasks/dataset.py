@@ -84,7 +84,7 @@ def environment_path(task: Task, task_file: Path) -> str:
 
 
 def _resolve(path: Path) -> Path:
-    """Resolve the symlinks of a path; only make the path absolute if it is invalid or its symlinks form a cycle."""
+    """Return a path without symlinks. If it is invalid or its symlinks form a cycle, return the absolute path as it is."""
     try:
         return path.resolve()
     except (RuntimeError, ValueError):

@@ -11,15 +11,15 @@ class SetAside(NamedTuple):
     """Reason why a task is excluded from its task set."""
 
     reason: str
-    """Short reason, shared by many tasks, for counts."""
+    """Short reason, by which excluded tasks are grouped and counted."""
     detail: str
-    """Reason and remedy as a predicate to the task's id: `asks for the log parser 'x': there is pytest, lines`."""
+    """Reason and remedy, which follow the task's id in a message: `asks for the log parser 'x': choose from pytest, lines`."""
 
 
 def find_ungradable(task: Task, parsers: Collection[str]) -> SetAside | None:
     """Return the reason why a task's test results cannot be read; None if they can."""
     if task.log_parser not in parsers:
-        detail = f"asks for the log parser {task.log_parser!r}: there is {', '.join(parsers)}"
+        detail = f"asks for the log parser {task.log_parser!r}: choose from {', '.join(parsers)}"
         return SetAside(f"no log parser {task.log_parser}", detail)
     strange = next((test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not names_file(test)), None)
     if task.log_parser == PYTEST and strange is not None:

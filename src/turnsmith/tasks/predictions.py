@@ -94,7 +94,7 @@ def _is_of_openhands(row: dict[str, Any]) -> bool:
 
 
 def _convert_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert a row of OpenHands' output.jsonl to SWE-bench's columns; an aborted attempt has no patch."""
+    """Convert a row of OpenHands' output.jsonl to SWE-bench's columns. The patch is None if the attempt was aborted."""
     name = row.get("instance_id") or _as_dict(row.get("instance")).get("instance_id")
     metadata = _as_dict(row.get("metadata"))
     model = _as_dict(metadata.get("llm_config") or metadata.get("llm")).get("model")

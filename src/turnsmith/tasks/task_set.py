@@ -25,7 +25,7 @@ class TaskSet:
     mended: Sequence[str] = ()
     """Ids of tasks in whose texts lone surrogates were replaced."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
-    """Task id → results of qualification that audits use, including altered tests, which agents must not see."""
+    """Task id → altered tests and other results of qualification, which audits use on patches; agents must not see them."""
 
     def remarks(self) -> list[str]:
         """Report the excluded tasks, one line per reason, and the number of tasks with replaced surrogates."""
@@ -41,7 +41,7 @@ class TaskSet:
         return [TaskTree(task, layer_paths(task, self.file)) for task in self.tasks]
 
     def list_abilities(self) -> list[Ability | None]:
-        """List the results of qualification that audits use, in the order of `tasks`; None for a task without any."""
+        """List the entries of `abilities` in the order of `tasks`; None for a task without one."""
         return [self.abilities.get(task.instance_id) for task in self.tasks]
 
 
@@ -69,7 +69,7 @@ def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str,
 def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskSetConfig | None = None) -> TaskSet:
     """Read a task set, or the tasks that `wanted` selects, and exclude those that cannot be graded with the log parsers.
 
-    Raises UsageError if a file, folder or id is missing, if no task can be graded, or if `wanted` names a task that cannot be.
+    Raises UsageError if a file, folder or id is missing, or if no task, or one that `wanted` names, cannot be graded.
     """
     file = find_task_file(path)
     chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)))

@@ -16,7 +16,7 @@ SECTION = re.compile(
 MIN_WORDS = 12
 """Issues with fewer words are vague."""
 MAX_TITLE_WORDS = 8
-"""Maximum mean number of words for list items that count as titles of commits."""
+"""List items of an issue count as commit titles if they have at most this many words on average."""
 
 
 def find_vagueness(text: str) -> str:

@@ -41,7 +41,7 @@ def write_directory(tree: TaskTree, record: Qualification | None, out: Path) -> 
 
 
 def refuse_unwritable(task: Task) -> None:
-    """Raise UsageError if a Harbor directory cannot run a task's tests, or would grade them otherwise than Turnsmith."""
+    """Raise UsageError if Harbor could not run the tests of an exported task, or would grade them differently from Turnsmith."""
     if task.log_parser != PYTEST:
         raise UsageError(
             f"the tests of {task.instance_id} need the log parser {task.log_parser}: "
@@ -49,7 +49,7 @@ def refuse_unwritable(task: Task) -> None:
         )
     if task.status_rules not in COUNTED:
         raise UsageError(
-            f"{task.instance_id} has the status rules {task.status_rules}: "
+            f"{task.instance_id} counts statuses by the rules {task.status_rules}: "
             f"leave it out, since Harbor directories support only {' and '.join(COUNTED)}"
         )
     if task.environment:
@@ -76,7 +76,7 @@ def render_files(task: Task, record: Qualification | None) -> dict[str, str]:
 
 
 def render_settings(task: Task, record: Qualification | None) -> str:
-    """Render task.toml. Its [metadata] holds the qualification record, without the altered tests that an audit will run."""
+    """Render task.toml. Its [metadata] holds the qualification record, without altered tests, which agents must not see."""
     import tomli_w
 
     facts: dict[str, Any] = {"repo": task.repo, "base_commit": task.base_commit, "created_by": task.created_by}
@@ -95,7 +95,7 @@ def render_settings(task: Task, record: Qualification | None) -> str:
 
 
 def render_dockerfile(task: Task) -> str:
-    """Render the Dockerfile: the task's image and set-up, or a Python image with git, pytest and the working tree."""
+    """Render the Dockerfile: the task's image, or a Python image with git and pytest; then working tree and set-up."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     install = "apt-get update && apt-get install --yes --no-install-recommends git"
     base = [f"FROM {task.image}"] if task.image else [f"FROM python:{python}-slim", f"RUN {install}"]
@@ -106,7 +106,7 @@ def render_dockerfile(task: Task) -> str:
 
 
 def render_test(task: Task) -> str:
-    """Render tests/test.sh, which runs the task's test command in its working directory with the grader's variables."""
+    """Render tests/test.sh, which runs the task's test command with the environment variables that Turnsmith's grader sets."""
     files = task.test_files or find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     variables = " ".join(f"{name}={quote(value)}" for name, value in TEST_ENV.items())
     command = f"{task.test_command} {' '.join(map(quote, files))}"

@@ -8,7 +8,7 @@ COUNTED = {
     "strict": ({"passed"}, {"passed"}),
     "swe-bench": ({"passed", "xfailed"}, {"passed", "xfailed", "skipped"}),
 }
-"""Status rules → statuses that count as passed for FAIL_TO_PASS, and for PASS_TO_PASS."""
+"""Status rules → statuses that count as passed for tests of FAIL_TO_PASS, and those for tests of PASS_TO_PASS."""
 
 
 def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  # noqa: UP006
@@ -25,7 +25,7 @@ def find_broken(task: Dict[str, Any], statuses: Dict[str, str]) -> List[str]:  #
 
 
 def find(test: str, statuses: Dict[str, str]) -> "set[str]":  # noqa: UP006
-    """Return the statuses of a test. An id that was cut at a space (`f[a` of `f[a b]`) stands for all ids that it begins."""
+    """Return the statuses of a test. An id that was cut at a space (`f[a` of `f[a b]`) stands for all ids that begin with it."""
     if test in statuses or "[" not in test or test.endswith("]"):
         return {statuses[test]} if test in statuses else set()
     return {status for name, status in statuses.items() if name.startswith(test)}

@@ -1,4 +1,4 @@
-"""Plugin of pytest 3.10 or later: writes the worst status of each test to the file TURNSMITH_STATUSES."""
+"""Plugin of pytest 3.10 or later: writes the worst status of each test to the file that the variable TURNSMITH_STATUSES names."""
 
 import json
 import os

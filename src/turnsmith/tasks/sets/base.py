@@ -20,11 +20,11 @@ Row = Mapping[str, Any]
 Columns = dict[str, Any]
 """Values of a task's columns."""
 ORIGIN = "imported"
-"""Task column with the name of the data set, the names of the row's columns, and the values that the import changed."""
+"""Task column with the data set's name, the row's column names, and the row's form of values that the import changed."""
 
 
 class Refused(TurnsmithError):
-    """Error raised if a row cannot become a task. Rows are counted by the short `reason`; the message has details."""
+    """Error raised if a row cannot become a task. Refused rows are counted by its short `reason`; its message has details."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -55,7 +55,7 @@ class PublicSet:
     marks: frozenset[str]
     """Columns that every row of the data set has, and by which it is recognised."""
     describe: Callable[[Row], Columns | Task | Conversation]
-    """Map a row to task columns, or to a task that Turnsmith had exported, or a trajectory to a conversation. Raises Refused."""
+    """Convert a row to task columns, to the task from which Turnsmith exported it, or to a conversation. Raises Refused."""
     identify: Callable[[Row], str] = lambda row: str(row.get("instance_id") or "")
     """Read the task id of a row; empty if missing."""
     complete: Callable[[dict[str, Any], Path], dict[str, Any]] = lambda row, folder: row
@@ -113,7 +113,7 @@ def came_from(task: Task, source: PublicSet) -> bool:
 
 
 def spell(given: Any, value: Any) -> Any:
-    """Return the format in which a row writes a task's `value`: None if equal, `json` or `python` text, else `{"as": given}`."""
+    """Return the format of `given`, a row's form of `value`: None if equal, `json` or `python` text, else `{"as": given}`."""
     if given == value:
         return None
     return next(

@@ -72,7 +72,7 @@ def read_files(patch: str, name: str) -> list[FileDiff]:
 
 
 def read_expected(row: Row, failing: str, passing: str) -> Columns:
-    """Read FAIL_TO_PASS from column `failing` and PASS_TO_PASS from `passing`, without tests of FAIL_TO_PASS. Raises Refused."""
+    """Read FAIL_TO_PASS from column `failing`, and PASS_TO_PASS from the rest of `passing`. Raises Refused."""
     fail_to_pass = read_list(row, failing)
     if not fail_to_pass:
         raise Refused(f"empty {failing}", "so no patch can resolve it")

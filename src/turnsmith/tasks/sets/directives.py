@@ -11,9 +11,9 @@ from typing import Any
 from turnsmith.tasks.sets.cells import read_files
 
 FILE_ID = re.compile(r"[^:]*\.\w+::")
-"""Pattern of test ids that start with a file: `tests/test_a.py::test_b`, but not `test_x (m.T)` or `module::test`."""
+"""Pattern of test ids that start with a file: `tests/a.py::test_b`, not `test_x (m.T)`. The grader runs the files of such ids."""
 NO_TESTS = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
-"""Endings of files in test patches that contain data, not tests; the list is SWE-bench's."""
+"""Endings of data files. The test command does not get such files of a test patch as arguments. The list is SWE-bench's."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TestRule:
     """Kind of arguments that select tests: `files`, `labels` (Django's dotted modules) or `ids`."""
 
     def find_directives(self, test_patch: str, tests: list[str]) -> list[str]:
-        """Return arguments that select the hidden tests; none if the test ids name the files to run. Raises Refused."""
+        """Return arguments that select the hidden tests; none if all ids start with a file, since it is run. Raises Refused."""
         if begin_with_files(tests):
             return []
         files = find_patched_tests(test_patch)

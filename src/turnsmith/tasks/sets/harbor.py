@@ -39,11 +39,11 @@ RUN = (
 )
 """Command that runs the test script of a Harbor directory and prints its reward as a test result."""
 PLAIN = ("FROM", "WORKDIR", "ENV", "USER", "LABEL", "CMD", "ENTRYPOINT", "ARG", "EXPOSE")
-"""Dockerfile instructions that do not change the image's files."""
+"""Dockerfile instructions that do not change the image's files; a task with any other is refused."""
 INSTRUCTION = re.compile(r"^([A-Za-z]+)\s+(.*)$", re.MULTILINE)
 CONTINUED = re.compile(r"\\\n")
 MAX_FILE = 4_000_000
-"""Maximum size in bytes of a file in a task directory."""
+"""Maximum size in bytes of a file in a task directory; tasks with a larger file are refused."""
 
 
 def describe(row: Row) -> Columns | Task:
@@ -137,7 +137,7 @@ def find_gold(files: Row) -> str:
 
 
 def render_tests(files: Row) -> str:
-    """Build a test patch that adds the directory's `tests/` to the working tree as `harbor_tests/`."""
+    """Build a test patch that adds `tests/` of the Harbor task's directory to the working tree as `harbor_tests/`."""
     tests = {path.removeprefix("tests/"): text for path, text in files.items() if path.startswith("tests/")}
     return render_diff([add_file(f"{FOLDER}/{path}", text) for path, text in sorted(tests.items())])
 

@@ -88,7 +88,7 @@ def import_rows(
 
 
 class Import:
-    """Import of rows of one data set into an open task file."""
+    """State of an import into an open task file: ids of its tasks, refused rows, and counts of rows by reason."""
 
     def __init__(self, source: PublicSet, tasks: BinaryIO, refused_file: Path, on_task: Callable[[Task], None]) -> None:
         self.funnel = ImportFunnel()

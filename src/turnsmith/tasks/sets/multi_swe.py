@@ -25,7 +25,7 @@ PARSERS = {
     ".h": "multi-swe-c",
     ".py": "parse_log_pytest",
 }
-"""File name ending in the gold patch → parser of the test log. Rows name neither their language nor a parser."""
+"""Most common file name ending in the gold patch → parser of the test log. Rows name neither their language nor a parser."""
 
 
 def describe(row: Row) -> Columns:

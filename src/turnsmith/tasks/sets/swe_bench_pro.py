@@ -17,9 +17,9 @@ SCRIPTS = {"run_script": "run_script.sh", "parser": "parser.py"}
 """Column that the import adds to a row → name of the script file that the column holds."""
 WORK = "/workspace"
 MAX_TAG = 128
-"""Maximum number of characters of an image tag."""
+"""Maximum number of characters of an image tag; longer tags are cut, as in the data set's images."""
 PRO_EXCEPTION = "element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
-"""Id of the one task of `element-web` whose image name is not shortened."""
+"""Task whose image name keeps `-vnan` and `element-web`, which other tasks' names lack."""
 PRINT_RESULTS = """import json, sys
 tests = json.load(open(sys.argv[1]))["tests"]
 for test in tests:
@@ -78,7 +78,7 @@ def unquote(text: str) -> str:
 
 
 def make_command(row: Row) -> str:
-    """Build a command that runs the test script on the hidden test files, and its parser on the log. Raises Refused."""
+    """Build a command that runs the row's test script on the hidden test files, then `parser.py` on the log. Raises Refused."""
     if not all(row.get(column) for column in SCRIPTS):
         files = " and ".join(f"run_scripts/{row['instance_id']}/{file}" for file in SCRIPTS.values())
         raise Refused("no run script", f"put {files} of the set's repository beside the rows")

@@ -63,7 +63,7 @@ def read_script(script: str) -> tuple[list[str], str]:
 
 
 def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
-    """Cut the hidden test files off the end of a test command. Return command and files (none if it ends otherwise)."""
+    """Cut the hidden test files off the end of a test command; return both. Return no files if it ends differently."""
     files = find_patched_tests(test_patch)
     for directives in (files, [to_label(file) for file in files]):
         if directives and command.endswith(ending := " " + " ".join(directives)):

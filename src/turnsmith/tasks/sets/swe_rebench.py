@@ -1,4 +1,4 @@
-"""SWE-rebench V1 and V2, the leaderboard, and SWE-bench-extra: rows name their installation and test commands."""
+"""SWE-rebench V1, V2 and leaderboard, and SWE-bench-extra: rows contain their installation and test commands."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from turnsmith.types import PYTEST
 
 
 def describe(row: Row) -> Columns:
-    """Map a row of V1, the leaderboard or SWE-bench-extra to task columns. Raises Refused."""
+    """Map a row of SWE-rebench V1, of the SWE-rebench leaderboard or of SWE-bench-extra to task columns. Raises Refused."""
     core, config = describe_core(row), read_dict(row, "install_config")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
     has_files = begin_with_files(tests)

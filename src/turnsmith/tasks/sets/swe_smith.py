@@ -13,7 +13,7 @@ from turnsmith.tasks.sets.directives import names_file
 from turnsmith.tasks.sets.swe_bench import CONDA
 
 MAX_BUG = 100_000
-"""Maximum size in bytes of a bug's patch, which is passed in the text of a set-up command."""
+"""Maximum size in bytes of a bug's patch. Rows with a larger one are refused, since a set-up command contains its text."""
 
 
 def describe(row: Row) -> Columns:
