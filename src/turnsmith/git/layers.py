@@ -46,7 +46,7 @@ class Node:
 
 
 def merge(directories: tuple[Place, ...]) -> dict[str, Node]:
-    """Merge directories, top first; return name → entry. A whiteout hides its name in lower layers, an opaque directory all names."""
+    """Merge directories, top first; return name → entry. A whiteout hides its name below, an opaque directory all names."""
     nodes: dict[str, Node] = {}
     closed: set[str] = set()
     for directory in directories:
