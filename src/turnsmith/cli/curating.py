@@ -171,8 +171,7 @@ def decontaminate(
     Tasks are compared by id, repository, patch and issue. Write tasks.jsonl, and contaminated.jsonl with each duplicate and its
     similarity.
     """
-    from turnsmith.curation.contamination import THRESHOLDS, choose_ways, parse_thresholds
-    from turnsmith.curation.decontaminate import decontaminate_task_file
+    from turnsmith.curation.contamination import THRESHOLDS, choose_ways, decontaminate_task_file, parse_thresholds
 
     chosen, thresholds = choose_ways(ways or []), THRESHOLDS | parse_thresholds(likeness or [])
     with watching() as progress:
