@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnsmith.cli.options import Chosen, Json, Limit, OneTask, TaskPath, answer
-from turnsmith.cli.tasks import describe_number, load_reported
+from turnsmith.cli.tasks import describe_number
 from turnsmith.errors import UsageError
+from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.selection import choose
 from turnsmith.tasks.vagueness import find_vagueness
 from turnsmith.tracking.loops import follow
@@ -77,15 +78,16 @@ def import_set(
 
 def print_import(out: Path, funnel: "ImportFunnel", aside: "dict[str, SetAside]") -> None:
     """Print the numbers of imported, refused and altered rows, and of tasks that cannot be graded."""
-    from turnsmith.tasks.characters import describe_mended
     from turnsmith.tasks.gradability import describe_aside
     from turnsmith.tasks.sets.importing import REFUSED_NAME
 
     typer.echo(f"{funnel} in {out}")
     if funnel.refused:
         typer.echo(f"see {out / REFUSED_NAME} for the reason of each refusal", err=True)
-    for line in (*describe_aside(aside, funnel.imported), *([describe_mended(funnel.mended)] if funnel.mended else [])):
+    for line in describe_aside(aside, funnel.imported):
         typer.echo(to_line(line))
+    if names := funnel.mended:
+        typer.echo(to_line(f"lone surrogates of {len(names):,} tasks are now U+FFFD, e.g. in {names[0]}"))
 
 
 def fetch_source(source: str) -> Path:
@@ -107,7 +109,7 @@ def export_set(
     from turnsmith.curation.export import export_task_file
     from turnsmith.tasks.sets.recognition import find_set
 
-    chosen, public = list(choose(load_reported(path), path, tasks or [], limit)), find_set(as_set)
+    chosen, public = list(choose(load_tasks(path), path, tasks or [], limit)), find_set(as_set)
     with watching() as progress:
         export_task_file(path, chosen, public, out, progress)
     report = {"folder": str(out), "exported": len(chosen)}
@@ -119,7 +121,7 @@ SHOWN = ("repo", "base_commit", "image", "workdir", "setup", "test_command", "te
 
 def show_task(path: TaskPath, task: OneTask = "", as_json: Json = False) -> None:
     """Show a task: facts, issue, patches and expected tests."""
-    [chosen] = choose(load_reported(path), path, [task] if task else [], 1)
+    [chosen] = choose(load_tasks(path), path, [task] if task else [], 1)
     answer(chosen.model_dump(mode="json"), lambda: typer.echo(to_printable(describe(chosen))), as_json=as_json)
 
 

@@ -22,9 +22,10 @@ from turnsmith.cli.options import (
     resumable,
     work_in_sandboxes,
 )
-from turnsmith.cli.tasks import describe_number, load_reported
+from turnsmith.cli.tasks import describe_number
 from turnsmith.config.extras import require
 from turnsmith.errors import UsageError
+from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.selection import choose
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
@@ -174,7 +175,7 @@ def rebuild(
 
     check_options(python)
     histories = open_histories(history)
-    tasks = list(choose(load_reported(path), path, task or []))
+    tasks = list(choose(load_tasks(path), path, task or []))
     folder = out.resolve()
     options, store = EnvironmentOptions(python, tuple(install or [])), TreeStore(folder)
 

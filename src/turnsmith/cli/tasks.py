@@ -15,8 +15,7 @@ from turnsmith.curation.rows import count_rows
 from turnsmith.errors import UsageError
 from turnsmith.git.patches import count_lines
 from turnsmith.sandboxes.names import load_provider
-from turnsmith.tasks.characters import describe_mended
-from turnsmith.tasks.dataset import find_mended, find_task_file, load_tasks, stream_tasks
+from turnsmith.tasks.dataset import find_task_file, stream_tasks
 from turnsmith.tracking.loops import follow
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
@@ -45,14 +44,6 @@ def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = N
     for line in task_set.remarks():
         typer.echo(to_line(line), err=True)
     return task_set
-
-
-def load_reported(path: Path) -> list[Task]:
-    """Load all tasks of a file; warn on standard error if invalid Unicode in tasks was replaced. Raises UsageError."""
-    tasks = load_tasks(path)
-    if mended := find_mended(path):
-        typer.echo(to_line(f"{path}: {describe_mended(mended)}"), err=True)
-    return tasks
 
 
 def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:

@@ -1,7 +1,6 @@
 """Replacement of lone surrogates in texts of tasks. JSON allows these characters, but UTF-8 and tokenizers do not."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -16,9 +15,3 @@ def mend(value: Any) -> Any:
     if isinstance(value, dict):
         return {mend(name): mend(held) for name, held in value.items()}
     return [mend(held) for held in value] if isinstance(value, list) else value
-
-
-def describe_mended(names: Sequence[str]) -> str:
-    """Report how many tasks had lone surrogates replaced, and name the first."""
-    number = "1 task" if len(names) == 1 else f"{len(names):,} tasks"
-    return f"{number} held lone surrogates, now U+FFFD, e.g. {names[0]}"

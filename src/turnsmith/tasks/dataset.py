@@ -36,12 +36,6 @@ def stream_tasks(path: Path) -> Iterator[Task]:
         raise UsageError(f"{file}: instance_id {name!r} occurs {count} times: ids must be unique")
 
 
-def find_mended(path: Path) -> list[str]:
-    """List the ids of tasks in whose texts `load_tasks` replaces lone surrogates."""
-    rows = [line.parse() for line in read_json_lines(find_task_file(path)) if ESCAPED.search(line.raw)]
-    return [found["instance_id"] for row in rows if (found := mend(row)) != row]
-
-
 def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
     """Write tasks to `tasks.jsonl` in a folder, atomically; return the file."""
     file = make_folder(folder) / FILE_NAME

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from turnsmith.config import TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.tasks.characters import describe_mended
-from turnsmith.tasks.dataset import environment_path, find_mended, find_task_file, layer_paths, load_tasks
+from turnsmith.tasks.dataset import environment_path, find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.gradability import SetAside, describe_aside, find_faulty
 from turnsmith.tasks.selection import choose, digest_content, select_subset
 from turnsmith.types import Ability, Task, TaskTree
@@ -22,15 +21,12 @@ class TaskSet:
     file: Path
     aside: Mapping[str, SetAside] = field(default_factory=dict)
     """Excluded tasks of the file, which are not in `tasks`: id → reason, e.g. that they cannot be graded."""
-    mended: Sequence[str] = ()
-    """Ids of tasks in whose texts lone surrogates were replaced."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
     """Task id → altered tests and other results of qualification, which audits use on patches; agents must not see them."""
 
     def remarks(self) -> list[str]:
-        """Report the excluded tasks, one line per reason, and the number of tasks with replaced surrogates."""
-        lines = [*describe_aside(self.aside, len(self.ids())), *([describe_mended(self.mended)] if self.mended else [])]
-        return [f"{self.name}: {line}" for line in lines]
+        """Report the excluded tasks, one line per reason."""
+        return [f"{self.name}: {line}" for line in describe_aside(self.aside, len(self.ids()))]
 
     def ids(self) -> list[str]:
         """List the ids of all tasks, excluded ones included."""
@@ -73,13 +69,13 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
     """
     file = find_task_file(path)
     chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)))
-    aside, names = find_faulty(chosen, parsers), {task.instance_id for task in chosen}
+    aside = find_faulty(chosen, parsers)
     tasks = [
         task.model_copy(update={"environment": environment_path(task, file)}) if task.environment else task
         for task in chosen
         if task.instance_id not in aside
     ]
-    task_set = TaskSet(name, tasks, file, aside, [name for name in find_mended(path) if name in names])
+    task_set = TaskSet(name, tasks, file, aside)
     refuse_aside(task_set, wanted.tasks if wanted else ())
     if not tasks:
         refuse_aside(task_set, aside)
