@@ -93,34 +93,14 @@ def test_kept_rows_do_not_change_by_a_byte(turnsmith, tmp_path):
     assert len(read_json_lines(tmp_path / "two/tasks.jsonl")) == 2
 
 
-def test_filters_of_the_command_line_override_those_of_a_file(turnsmith, tmp_path):
-    (tmp_path / "f.toml").write_text("[filters]\npaper = true\nmax-files = 3\nenglish = 0.2\nqualified = false\n")
+def test_a_later_filter_overrides_an_earlier_one(turnsmith, tmp_path):
     file = write_rows(tmp_path / "in.jsonl", [make_rebench_row()])
     result = turnsmith(
-        "tasks", "filter", file, "--filters", tmp_path / "f.toml", "--filter", "max-files=2", "--json",
-        "--out", tmp_path / "out",
-    )  # fmt: skip
-    assert [stage["filter"] for stage in json.loads(result.stdout)["stages"]] == [
-        "missing-names", "max-files=2", "max-lines=499", "llm-score=3", "flaky=50", "english=0.2",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ("paper = true", ["a table [filters]"]),
-        ("[filters]\npaper = 'yes'", ["filters.paper", "true, false or a number"]),
-        ("[filters]\npapers = true", ["no filter 'papers'"]),
-        ("[filters", ["not valid TOML"]),
-    ],
-)
-def test_an_unusable_file_of_filters_is_refused(turnsmith, tmp_path, text, pieces):
-    (tmp_path / "f.toml").write_text(text)
-    file = write_rows(tmp_path / "in.jsonl", [make_rebench_row()])
-    assert_refused(
-        turnsmith("tasks", "filter", file, "--filters", tmp_path / "f.toml", "--out", tmp_path / "out"), *pieces
+        "tasks", "filter", file, "--filter", "paper", "--filter", "max-files=2", "--json", "--out", tmp_path / "out"
     )
-    assert not (tmp_path / "out").exists()
+    assert [stage["filter"] for stage in json.loads(result.stdout)["stages"]] == [
+        "missing-names", "max-files=2", "max-lines=499", "llm-score=3", "flaky=50",
+    ]  # fmt: skip
 
 
 def test_tasks_with_unknown_values_can_be_dropped(turnsmith, tmp_path):
@@ -203,7 +183,7 @@ def test_merged_tasks_find_their_layers_and_records(turnsmith, tmp_path, layered
 
 def test_a_task_in_two_merged_files_is_refused(turnsmith, tmp_path, layered):
     result = turnsmith("tasks", "merge", layered, layered / "tasks.jsonl", "--out", tmp_path / "merged")
-    assert_refused(result, "tasks.jsonl, line 1", "'owner__repo-0'", "as well")
+    assert_refused(result, "tasks.jsonl, line 1", "'owner__repo-0'", "remove it from one")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 

@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from turnsmith.cli.options import Json, Limit, Out, TaskPath, answer
-from turnsmith.config.files import read_toml
 from turnsmith.curation.filters import choose_filters
 from turnsmith.curation.funnel import Funnel
 from turnsmith.curation.splits import parse_parts
-from turnsmith.errors import UsageError
 from turnsmith.io.files import read_prompt
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
@@ -21,10 +19,6 @@ from turnsmith.ui.terminal import make_console
 Wanted = Annotated[
     list[str] | None,
     typer.Option("--filter", metavar="NAME[=VALUE]", help="Filter, or group of them (paper, leaderboard); repeatable."),
-]
-FilterFile = Annotated[
-    Path | None,
-    typer.Option("--filters", metavar="FILE", help="TOML file with a table [filters]: NAME = true or NAME = limit."),
 ]
 Unknown = Annotated[
     Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks without the data that a filter needs.")
@@ -68,7 +62,6 @@ def filter_tasks(
     path: TaskPath,
     out: Out,
     wanted: Wanted = None,
-    filter_file: FilterFile = None,
     unknown: Unknown = "keep",
     limit: Limit = None,
     as_json: Json = False,
@@ -79,27 +72,10 @@ def filter_tasks(
     """
     from turnsmith.curation.files import filter_task_file
 
-    filters = choose_filters([*(read_filter_file(filter_file) if filter_file else ()), *(wanted or ())])
+    filters = choose_filters(wanted or ())
     with watching() as progress:
         funnel = filter_task_file(path, filters, out, limit, unknown == "drop", progress)
     answer({"folder": str(out), **funnel.to_json()}, lambda: print_funnel(funnel, out), as_json=as_json)
-
-
-def read_filter_file(file: Path) -> list[str]:
-    """Read filters: `[filters]` with `paper = true`, `max-files = 3` → `["paper", "max-files=3"]`. Raises UsageError."""
-    data = read_toml(file)
-    table = data.get("filters")
-    if not isinstance(table, dict) or len(data) > 1:
-        raise UsageError(f"{file}: write a table [filters] with a line NAME = true or NAME = number per filter")
-    return [_write_filter(name, value, file) for name, value in table.items() if value is not False]
-
-
-def _write_filter(name: str, value: Any, file: Path) -> str:
-    if value is True:
-        return name
-    if not isinstance(value, int | float):
-        raise UsageError(f"{file}: filters.{name}: give true, false or a number (got {value!r})")
-    return f"{name}={value}"
 
 
 def print_funnel(funnel: Funnel, out: Path) -> None:
