@@ -169,7 +169,7 @@ def test_tasks_are_not_made_in_a_folder_with_other_tasks(turnsmith, task_folder)
 
 def test_tasks_are_made_from_one_source(turnsmith, tmp_path):
     for sources in ([], ["--practice", "1", "--package", "toolz==1.0.0"]):
-        assert_refused(turnsmith("tasks", "make", *sources, "--out", tmp_path / "tasks"), "either --package")
+        assert_refused(turnsmith("tasks", "make", *sources, "--out", tmp_path / "tasks"), "or --practice N")
     assert_refused(turnsmith("tasks", "make", "--package", "no such", "--out", tmp_path / "tasks"), "name==version")
     assert not (tmp_path / "tasks").exists()
 

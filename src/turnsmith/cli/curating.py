@@ -21,20 +21,20 @@ Wanted = Annotated[
     typer.Option("--filter", metavar="NAME[=VALUE]", help="Filter, or group of them (paper, leaderboard); repeatable."),
 ]
 Unknown = Annotated[
-    Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks without the data that a filter needs.")
+    Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks that lack the data for a filter.")
 ]
 Into = Annotated[
-    str, typer.Option("--into", metavar="NAME=SHARE,…", help="Names and shares of parts, e.g. train=0.9,eval=0.1.")
+    str, typer.Option("--into", metavar="NAME=SHARE,…", help="Each part's name and share of tasks: train=0.9,eval=0.1.")
 ]
 By = Annotated[
     Literal["repo", "id", "date"],
     typer.Option(
         "--by",
-        help="Key of the split. repo: parts share no repository (forks count as one); date: oldest tasks come first.",
+        help="Rule. repo: parts share no repository (forks count as one); id: by a hash; date: the first part is the oldest.",
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", help="Random seed: assigns tasks with --by id, breaks ties with --by repo.")
+    int, typer.Option("--seed", help="Random seed of --by id; with --by repo it decides between equally good splits.")
 ]
 Against = Annotated[
     list[Path], typer.Option("--against", metavar="EVAL", help="Evaluation tasks to compare with; may be repeated.")
@@ -53,9 +53,9 @@ Url = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Name of the model at the endpoint.")]
 Prompt = Annotated[
-    Path | None, typer.Option("--prompt", metavar="FILE", help="Prompt file; it may use $issue, $patch and $tests.")
+    Path | None, typer.Option("--prompt", metavar="FILE", help="Prompt file; $issue, $patch and $tests are filled in.")
 ]
-Askers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Parallel requests.")]
+Askers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Number of parallel requests.")]
 
 
 def filter_tasks(
@@ -100,7 +100,7 @@ def split_tasks(
     Parts by repository come as close to the wanted shares as whole repositories allow.
 
     --by id assigns each task by a hash, so that it stays in the same part if the file grows. --by date puts the oldest tasks
-    into the first part, since the trees of later tasks of a repository contain the fixes of earlier ones.
+    into the first part; name the training part first, since trees of later tasks contain fixes of earlier ones.
     """
     from turnsmith.curation.files import split_task_file
 

@@ -26,7 +26,7 @@ Template = Annotated[
 ]
 SystemPrompt = Annotated[
     Literal["system-message", "first-user-message"],
-    typer.Option("--model.chat.system_prompt", help="Position of the system prompt."),
+    typer.Option("--model.chat.system_prompt", help="Message in which the model gets the system prompt."),
 ]
 
 

@@ -36,7 +36,7 @@ class ErrorReportingGroup(TyperGroup):
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """Return message and exit code of an error (of the first in an exception group). Raises `error` if its type is unknown."""
+    """Return message and exit code of an error; for an exception group, of its first. Raises `error` if a type is unknown."""
     known = [found for leaf in leaves(error) if (found := _explain_known(leaf))]
     if len(known) < len(list(leaves(error))):
         raise error

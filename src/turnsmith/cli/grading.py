@@ -133,6 +133,6 @@ def find_numbered(file: Path) -> list[Path]:
 
 
 def find_patch(trajectory: Trajectory) -> str:
-    """Return the patch of a trajectory; empty if it was too large or, in older runs, not submitted."""
+    """Return the patch of a trajectory; empty if it was too large, or if the agent of an older version did not submit it."""
     is_counted = trajectory.outcome is not Outcome.NOT_SUBMITTED and not trajectory.patch.startswith(NO_PATCH)
     return trajectory.patch if is_counted else ""

@@ -63,7 +63,7 @@ class Pulling:
     num_pulled: int
     num_wanted: int
     stop: str
-    """Error that ended the pull early; empty if none."""
+    """Error, e.g. a full disk, after which no more images were pulled; empty if none."""
 
     @property
     def report(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def pull_all(search: ImageSearch) -> Pulling:
 
 
 def weigh(image: ImageFacts) -> int:
-    """Return the size of an image in MB, at least 1, as its weight in the progress."""
+    """Return the size of an image in MB, at least 1, by which the progress bar advances when the image is pulled."""
     return max(1, sum(image.layers.values()) // 1_000_000)
 
 

@@ -34,12 +34,12 @@ def show_images(
 ) -> None:
     """List the images of tasks and their sizes, and pull them on request.
 
-    The exit code is 1 if an image is missing or unknown, or could not be pulled.
+    The exit code is 1 if an image is missing from its registry, has an unknown state, or could not be pulled.
     """
     from turnsmith.cli import image_report as found
 
     if max_gb is not None:
-        raise UsageError("--max-gb was removed: remove images by `podman image prune --all --filter until=72h`")
+        raise UsageError("--max-gb was removed: delete images with `podman image prune --all --filter until=72h`")
     search = found.search(path, tasks or [], limit, engine or PODMAN, bandwidth)
     if not as_json:
         found.print_report(path, search, bandwidth)

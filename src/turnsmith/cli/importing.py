@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from turnsmith.tasks.sets.importing import ImportFunnel
 
 SetName = Annotated[
-    str, typer.Argument(metavar="SET", help="Data set, e.g. swe-bench, or an import path; an unknown name lists all.")
+    str, typer.Argument(metavar="SET", help="Data set, e.g. swe-bench, or import path; any other name lists all sets.")
 ]
 As = Annotated[
     str,
@@ -32,7 +32,7 @@ As = Annotated[
 From = Annotated[
     str,
     typer.Option(
-        "--from", metavar="FILE|DIR|hub:NAME", help="Parquet, JSON Lines, folder of Harbor tasks or from `datasets`."
+        "--from", metavar="FILE|DIR|hub:NAME", help="Parquet or JSON Lines file; folder from Harbor or `datasets`."
     ),
 ]
 Into = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the tasks; existing tasks are kept.")]

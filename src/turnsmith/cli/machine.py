@@ -31,7 +31,7 @@ import json, torch
 cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
 print(json.dumps({"build": torch.__version__, "devices": [(card.name, card.total_memory) for card in cards]}))
 """
-"""Script that prints torch's build and CUDA devices. It runs in a separate process, which a faulty driver can crash."""
+"""Script that prints torch's build and CUDA devices. It has its own process, since a faulty driver may crash it."""
 ASK_TORCH = (sys.executable, "-c", QUESTION)
 
 
@@ -111,7 +111,7 @@ def examine_cores() -> MachineCheck:
 
 
 def examine_openmp(library: str = "libgomp.so.1.0.0") -> MachineCheck:
-    """Check for GNU OpenMP. Without it the engine decodes on CPUs with slower torch kernels."""
+    """Check that the library GNU OpenMP is installed. Without it the engine decodes on CPUs with slower torch kernels."""
     try:
         ctypes.CDLL(library)
     except OSError:

@@ -35,7 +35,7 @@ Package = Annotated[
     typer.Option("--package", metavar="name==version|PATH", help="Real package to put bugs into; may be repeated."),
 ]
 Packages = Annotated[
-    Path | None, typer.Option("--packages", metavar="FILE", help="File of packages, one per line, as for --package.")
+    Path | None, typer.Option("--packages", metavar="FILE", help="File with one value of --package per line.")
 ]
 Num = Annotated[int | None, typer.Option("--num", metavar="N", min=1, help="Tasks per package [default: 12].")]
 IssuesFrom = Annotated[
@@ -43,7 +43,7 @@ IssuesFrom = Annotated[
 ]
 IssuePrompt = Annotated[
     Path | None,
-    typer.Option("--issue-prompt", metavar="FILE", help="Prompt file; it may use $patch, $failures and $repo."),
+    typer.Option("--issue-prompt", metavar="FILE", help="Prompt file; $patch, $failures and $repo are filled in."),
 ]
 IssueModel = Annotated[
     str | None, typer.Option("--issue-model", metavar="NAME", help="Name of the model at the endpoint.")
@@ -89,7 +89,7 @@ def make(
     for_packages = {"--num": num, "--workers": workers, **issues}
     for_practice = {"--split": split, "--difficulty": difficulty}
     if bool(sources) == bool(practice):
-        raise UsageError("give either --package name==version or --practice N")
+        raise UsageError("give either packages (--package or --packages) or --practice N")
     if practice:
         refuse_given(for_packages, "--package")
         make_practice(out, practice, for_practice, seed, config)
@@ -170,7 +170,7 @@ def refuse_given(options: Mapping[str, Any], other: str) -> None:
 
 
 def report_tasks(out: Path, *, as_json: bool) -> None:
-    """Print the tasks that were made, and for each mutator the share of its bugs that became tasks."""
+    """Print the tasks that were made and, for each mutator (kind of bug), the share of its bugs that became tasks."""
     tasks, counts = load_tasks(out), read_counts(out)
     data = {"folder": str(out), "num_tasks": len(tasks), "instance_ids": [task.instance_id for task in tasks]}
 

@@ -1,4 +1,4 @@
-"""`tasks mine` and `tasks rebuild`: make tasks from git histories, with the packages of each commit's date."""
+"""`tasks mine` and `tasks rebuild`: make tasks from git histories; each gets the package versions of its commit's date."""
 
 from collections import Counter
 from functools import partial
@@ -52,10 +52,10 @@ Issues = Annotated[
 TestCommand = Annotated[
     str,
     typer.Option(
-        "--test-command", metavar="COMMAND", help="Test command; test files are appended [default: detected]."
+        "--test-command", metavar="COMMAND", help="Test command; a commit's test files follow it [default: detected]."
     ),
 ]
-Parser = Annotated[str, typer.Option("--log-parser", metavar="NAME", help="Log parser for --test-command.")]
+Parser = Annotated[str, typer.Option("--log-parser", metavar="NAME", help="Parser of the output of --test-command.")]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="S", min=1, help="Time limit in seconds for one run of a commit's tests.")
 ]
@@ -67,7 +67,7 @@ MaxLines = Annotated[
 ]
 Histories = Annotated[
     list[str],
-    typer.Option("--history", metavar="OWNER/NAME=PATH", help="Git history of a repository; may be repeated."),
+    typer.Option("--history", metavar="OWNER/NAME=PATH", help="Git history of a task's repository; may be repeated."),
 ]
 
 
@@ -131,7 +131,7 @@ def show_mined(out: Path, tasks: list[Task], reasons: Counter[str]) -> None:
     """Print the number of commits by result, and the number of tasks."""
     show_reasons("commits", reasons)
     vague = sum(bool(task.meta["is_vague"]) for task in tasks)
-    typer.echo(f"{describe_number(tasks)} in {out}, {vague} of them with a vague issue text")
+    typer.echo(f"{describe_number(tasks)} in {out}; issue texts of {vague} are vague: see `turnsmith tasks show`")
 
 
 def show_reasons(noun: str, reasons: Counter[str]) -> None:
@@ -167,7 +167,7 @@ def rebuild(
     """Rebuild imported tasks so that they run without images.
 
     Working trees come from git histories, and package versions are those of the commit's date. A task is refused if pytest
-    cannot write the grader's report there. With --python or --install the same command tries failed tasks again.
+    cannot write the grader's report in the rebuilt environment. With another --python or --install, failed tasks are retried.
     """
     from turnsmith.environments.equipping import EnvironmentOptions
     from turnsmith.synthesis.mining.bases import TreeStore

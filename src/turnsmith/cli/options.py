@@ -104,7 +104,7 @@ def resumable() -> AbstractContextManager[None]:
 
 
 def work_in_sandboxes(config: SandboxConfig, work: "Callable[[SandboxProvider, Progress], Awaitable[T]]") -> T:
-    """Run `work` with a sandbox provider and visible progress, and return its result. Raises UsageError."""
+    """Open a sandbox provider, await `work` with it and with visible progress, and return the result. Raises UsageError."""
     check_git()
     from turnsmith.sandboxes import make_provider
 

@@ -33,7 +33,7 @@ from turnsmith.ui.terminal import make_console
 
 Repeats = Annotated[
     int,
-    typer.Option("--repeats", metavar="N", min=2, help="Number of test runs, each with and without the gold patch."),
+    typer.Option("--repeats", metavar="N", min=2, help="Number of test runs with the gold patch, and without it."),
 ]
 KeepNames = Annotated[
     bool,
@@ -67,7 +67,7 @@ def qualify(
 ) -> None:
     """Find out which tasks are fit for training.
 
-    Search each sandbox for copies of the fix, then run the tests N times with and without the gold patch. The records are
+    Search each task's sandbox for copies of the fix, then test N times with and N times without the gold patch. Records are
     written beside the task file. The exit code is 1 if the infrastructure failed, and 2 if no task is fit.
     """
     from turnsmith.qualification.examination import Criteria
@@ -92,7 +92,7 @@ def check_folder(name: str) -> str:
 
 
 def print_records(records: Sequence[Qualification]) -> None:
-    """Print rejected tasks, flaky tests, tasks whose patches cannot be audited, and the number of tasks by verdict."""
+    """Print rejected tasks, flaky tests, tasks whose audits reach no verdict, and the number of tasks by verdict."""
     out = [record for record in records if not record.is_qualified]
     verdicts = Counter(record.verdict for record in records).most_common()
     tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
@@ -131,7 +131,7 @@ def describe_passes(record: Qualification, test: str) -> str:
 
 
 def conclude(path: Path, records: Sequence[Qualification]) -> None:
-    """Exit with 1 if a task could not be examined. Raises UsageError if no task is fit."""
+    """Exit with 1 if the infrastructure left a task without a verdict. Raises UsageError if no task is fit for training."""
     if not all(record.verdict.is_final for record in records):
         raise typer.Exit(EXIT_FAILED)
     if not any(record.is_qualified for record in records):

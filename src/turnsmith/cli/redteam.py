@@ -16,15 +16,15 @@ from turnsmith.ui.terminal import make_console
 
 Audit = Annotated[
     When,
-    typer.Option("--audit", help="Patches to audit. suspicious: as in training, but without the random sample."),
+    typer.Option("--audit", help="Resolved patches to audit: all, those with suspicious lines, or none (off)."),
 ]
-Task = Annotated[TargetName | None, typer.Option("--task", help="Project to attack [default: toy and package].")]
+Task = Annotated[TargetName | None, typer.Option("--task", help="Attack the toy or the real package [default: both].")]
 Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="NAME", help="Run only this script; may be repeated.")
+    list[str] | None, typer.Option("--only", metavar="NAME", help="Run only the script of this name; may be repeated.")
 ]
 Rounds = Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Number of runs of each script.")]
 Scripts = Annotated[
-    Path | None, typer.Option("--scripts", metavar="DIR", help="Folder of the scripts [default: in the checkout].")
+    Path | None, typer.Option("--scripts", metavar="DIR", help="Script folder [default: `redteam` of the checkout].")
 ]
 List = Annotated[bool, typer.Option("--list", help="List the scripts and stop.")]
 
@@ -40,8 +40,8 @@ def redteam(
 ) -> None:
     """Attack the grader, and check that honest patches pass.
 
-    The exit code is 1 if an attack is rewarded or breaks the infrastructure, or if an honest patch is not rewarded. Under
-    --audit suspicious and off, a reward for an attack that only the audit stops is no failure.
+    The exit code is 1 if an attack is rewarded or breaks the infrastructure, or if an honest patch is not rewarded. With
+    --audit suspicious or off, attacks that only an audit stops may be rewarded: this does not change the exit code.
     """
     from turnsmith.audit.redteam.trials import attack, score_scripts, sum_up
 

@@ -99,7 +99,7 @@ def mismatch(
 ) -> None:
     """Find why the engine's log-probs differ from the policy's.
 
-    Log-probs of one iteration's rollouts are computed again, imitating one suspected fault at a time.
+    Log-probs of an iteration's rollouts are recomputed with one possible fault (e.g. older weights) at a time, to see which fits.
     """
     from turnsmith.recipes.review.mismatch import examine_run
 

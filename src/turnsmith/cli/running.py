@@ -44,7 +44,7 @@ LEARNING = {
     "rl": ("Run RL only, from the model at model.path.", ["stages"]),
     "eval": ("Evaluate the model at model.path.", ["eval_tasks"]),
 }
-"""Command that takes a configuration → its help text, and the parts of the configuration that it runs."""
+"""Command that takes a configuration → its help text, and the parts of a configuration of which it needs at least one."""
 SECTIONS = {"rft": "[rft]", "stages": "[[stages]]", "eval_tasks": "[eval_tasks.NAME]"}
 """Part of a run → heading of its section in a configuration file."""
 
@@ -64,7 +64,7 @@ def resume(context: typer.Context, run: Run) -> None:
 
 
 def learn_or_evaluate(context: typer.Context, file: Config, dry_run: DryRun = False, out: Out = None) -> None:
-    """Run the parts of the configuration that the command `run`, `rft` or `rl` runs."""
+    """Run a configuration: all its training for `run`, only RFT for `rft`, only the RL stages for `rl`."""
     start(configure(context, file), file, dry_run, out)
 
 
@@ -121,7 +121,7 @@ def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
 
 
 def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
-    """Drop the stages and task sets of a configuration that a command does not run. Raises UsageError if nothing is left."""
+    """Drop the training that a command does not run from a configuration. Raises UsageError if nothing is left to run."""
     _, wanted = LEARNING[command]
     if not any(getattr(config, part) for part in wanted):
         sections = " or ".join(SECTIONS[part] for part in wanted)

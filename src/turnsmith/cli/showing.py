@@ -34,7 +34,7 @@ from turnsmith.ui.trajectory import show_trajectory
 Id = Annotated[
     str,
     typer.Option(
-        "--trajectory", metavar="ID", help="Short id of a trajectory, or beginning of full ids, e.g. eval-base."
+        "--trajectory", metavar="ID", help="Short id of one trajectory, or prefix of several ids, e.g. eval-base."
     ),
 ]
 TaskId = Annotated[
@@ -46,7 +46,7 @@ Outcomes = Annotated[
 ]
 Order = Literal["run", "task", "outcome", "turns", "tokens", "seconds"]
 Sort = Annotated[
-    Order, typer.Option("--sort", help="Order of the trajectories; numbers are sorted from large to small.")
+    Order, typer.Option("--sort", help="Order of the trajectories: turns, tokens and seconds from large to small.")
 ]
 ORDERS: dict[Order, Callable[[Trajectory], Any]] = {
     "run": lambda trajectory: 0,
@@ -56,7 +56,7 @@ ORDERS: dict[Order, Callable[[Trajectory], Any]] = {
     "tokens": lambda trajectory: -trajectory.num_tokens,
     "seconds": lambda trajectory: -trajectory.duration_s,
 }
-"""Order → its sort key; trajectories with equal keys keep the order of the run."""
+"""Value of `--sort` → function that returns the sort key of a trajectory. With equal keys, the order of the run is kept."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def show_solved(folder: RunFolder, *, as_json: bool) -> None:
     if not folder.solution.exists():
         is_live = is_held(folder)
         state = "a process is working on it: wait" if is_live else "it was killed: run the command again"
-        raise UsageError(f"{folder.path} has no solution yet, {state}; --trajectory solve shows finished attempts")
+        raise UsageError(f"{folder.path} has no solution yet, {state}; add --trajectory solve to see finished attempts")
     solution = read_solution(folder)
     data = solution.model_dump(mode="json")
     answer(data, lambda: show_solution(folder, solution, make_console()), as_json=as_json)
@@ -140,7 +140,7 @@ def show_run(folder: RunFolder) -> None:
         last = iterations[-1]
         console.print(iterations_table(iterations), "", sep="\n")
         console.print(
-            f"all metrics   {folder.iteration(last.stage, last.number).metrics} and the other iterations",
+            f"all metrics   {folder.iteration(last.stage, last.number).metrics}, and a file like it for each iteration",
             soft_wrap=True,
         )
     print_next_look(folder)
@@ -152,7 +152,7 @@ def print_next_look(folder: RunFolder) -> None:
 
 
 def begin_id(folder: RunFolder) -> str:
-    """Return the prefix of trajectory ids of the last evaluation or, without one, of the first stage."""
+    """Return the prefix of the trajectory ids of a run's last evaluation or, if it evaluates nothing, of its first stage."""
     outline, results = read_outline(folder), read_results(folder)
     if folder.issue.exists():
         return "solve"
@@ -202,7 +202,6 @@ def find_entries(folder: RunFolder, choice: TrajectoryChoice) -> list[JournalEnt
 
 
 def describe(choice: TrajectoryChoice) -> str:
-    """Describe a selection of trajectories."""
     asked = [f"with an id that begins with {choice.beginning!r}"] if choice.beginning else []
     asked += [f"of a task {choice.task!r}"] if choice.task else []
     asked += [f"with the outcome {' or '.join(choice.outcomes)}"] if choice.outcomes else []

@@ -49,7 +49,7 @@ Bare = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run folder [default: runs/solve-NAME-TIME].")]
 MAX_NAME = 255
-"""Maximum number of characters of a file name."""
+"""Maximum number of characters of a file name; a longer `--issue` is the text itself."""
 POLICY_KEYS = ("--model.", "--engine.")
 HINT = "Configuration keys can follow PATH as options, e.g. --model.path DIR or --engine.kind openai."
 
@@ -176,7 +176,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     files = put_into_checkout(assignment) if applied else []
     report(assignment, solution, files, as_json=as_json)
     if apply and not applied:
-        typer.echo("nothing was applied: no patch passed the tests, or the attempts were stopped", err=True)
+        typer.echo("nothing was applied: no attempt succeeded, or Ctrl-C stopped the attempts", err=True)
     if was_stopped:
         typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_STOPPED)

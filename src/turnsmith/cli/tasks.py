@@ -36,7 +36,7 @@ def open_tasks(
 
 
 def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = None) -> "TaskSet":
-    """Read the selected tasks of a file; warn on standard error of tasks that are not used. Raises UsageError."""
+    """Read the selected tasks of a file; print on standard error why tasks are left out. Raises UsageError."""
     from turnsmith.grading.logparse import PARSERS
     from turnsmith.tasks.task_set import read_task_set
 
@@ -47,7 +47,7 @@ def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = N
 
 
 def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:
-    """Raise UsageError if a task needs an image and sandboxes use none, or if sandboxes need an image and a task has none."""
+    """Raise UsageError if a task has an image and the sandbox kind takes none, or the kind needs one and a task has none."""
     in_containers = load_provider(sandbox).takes_images
     wrong = [task for task in tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
@@ -84,7 +84,7 @@ def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
 
 
 def count_up(path: Path, limit: int | None) -> "TaskCounts":
-    """Count the first tasks of a file, with visible progress."""
+    """Count the first `limit` tasks of a file, by default all, with visible progress."""
     counted_up, total = TaskCounts(), count_rows(find_task_file(path), limit)
     with watching() as progress:
         for task in follow(islice(stream_tasks(path), limit), progress, f"counting {path.name}", total):

@@ -1,4 +1,4 @@
-"""Objects that the functions of a recipe share: context of a run, and of one iteration."""
+"""Two objects that the functions of a recipe share: `RunContext` of a run, and `Iteration` of one RL iteration."""
 
 import warnings
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class RunContext:
 
     @property
     def token_policy(self) -> "TokenPolicy":
-        """Return the policy as one that can be trained."""
+        """Return the policy of a run that trains, which is always a TokenPolicy."""
         from turnsmith.recipes.policy.local import TokenPolicy
 
         assert isinstance(self.policy, TokenPolicy)
@@ -53,7 +53,7 @@ class RunContext:
     def open_inspection(self, *, is_alarmed: bool = False) -> Inspector | None:
         """Return the inspector that audits an iteration's rewards, or None if audits are off.
 
-        `is_alarmed` is true if a patch of the previous iteration failed its audit.
+        `is_alarmed` is true if a patch of the previous iteration failed its audit; then all resolved patches are audited.
         """
         audit = self.config.audit
         if audit.when == "off":
@@ -80,7 +80,7 @@ class Iteration:
         return f"{self.run.config.seed}/{self.stage.name}/{self.number}"
 
     def seed(self, purpose: str) -> int:
-        """Derive the random seed of this iteration for one purpose."""
+        """Derive a random seed of this iteration. Each purpose, e.g. `batches`, has a seed of its own."""
         return draw_seed(f"{self.seed_stream}/{purpose}")
 
     def read_previous(self) -> Metrics:

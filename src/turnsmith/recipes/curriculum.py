@@ -17,8 +17,8 @@ from turnsmith.types import OUTCOMES
 def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext) -> TaskSet:
     """Choose the tasks of a stage. With `curriculum`, drop tasks by their solve rates in an earlier stage.
 
-    The earlier stage is `before`, or the one that `curriculum_from` names. The ids of the kept tasks are stored, so that a
-    resumed stage has the same tasks. Raises UsageError.
+    The earlier stage is `before` of this run, or `stage.curriculum_from` (RUN:STAGE) of another run. The ids of the kept tasks
+    are stored, so that a resumed stage has the same tasks. Raises UsageError.
     """
     if not stage.curriculum:
         return pool

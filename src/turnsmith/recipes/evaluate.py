@@ -1,4 +1,4 @@
-"""Evaluation: n runs per task, Pass@1 ± SEM over runs as in the paper, unbiased pass@k, and outcomes."""
+"""Evaluation by several runs over each task set: Pass@1 ± SEM over runs as in the paper, unbiased pass@k, and outcome counts."""
 
 import math
 from collections import Counter, defaultdict
@@ -54,7 +54,7 @@ def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
 
 
 async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult:
-    """Evaluate the current policy on a task set under the limits of the section `agent`, or read the stored result."""
+    """Evaluate the current policy on a task set with the limits of `[agent]`. If a result is already stored, read it instead."""
     config, folder = run.config, run.folder
     file = folder.result(stage, task_set.name)
     if file.exists():
@@ -109,7 +109,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
 
 
 def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id") -> dict[Any, list[bool]]:
-    """Group trajectories by the field `key`; return value → whether each trajectory resolved its task."""
+    """Return value of the field `key` → for each trajectory with this value, whether it resolved its task."""
     attempts = defaultdict[Any, list[bool]](list)
     for trajectory in trajectories:
         attempts[getattr(trajectory, key)].append(trajectory.resolved)
@@ -117,7 +117,7 @@ def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id")
 
 
 def fill_in(trajectories: Sequence[Trajectory], outcome: Outcome) -> list[list[bool]]:
-    """Return for every task whether each attempt resolved it, as if lost attempts had ended with `outcome`."""
+    """Return for each task whether each attempt resolved it. Attempts lost to the infrastructure count as `outcome`."""
     filled = [t if OUTCOMES[t.outcome].in_evaluation else t.grow(outcome=outcome) for t in trajectories]
     return [*group_attempts(filled).values()]
 
@@ -129,5 +129,5 @@ def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
 
 
 def rates_of_runs(counted: Sequence[Trajectory]) -> list[float]:
-    """Return, for each run over the task set, the share of resolved tasks. A run that lost every attempt is left out."""
+    """Return the share of resolved attempts in each run over the task set. A run without a counted attempt is left out."""
     return [fmean(resolved) for _, resolved in sorted(group_attempts(counted, "index").items())]

@@ -72,7 +72,7 @@ def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
 
 
 def rename_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> None:
-    """Rename folders of evaluations of continued stages and, if `eval` changed, result files: both are then made again."""
+    """Rename outdated evaluations, so that they are made again: folders of continued stages, and results if `eval` changed."""
     for stage in new.stages:
         done, evaluations = folder.next_iteration(stage.name), folder.evaluations(stage.name)
         if stage.iterations > done and evaluations.exists():

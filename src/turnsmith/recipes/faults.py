@@ -91,7 +91,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
 
 
 def refuse_training(config: RunConfig) -> None:
-    """Raise UsageError if a run is to train with an engine that exchanges messages."""
+    """Raise UsageError if the configuration trains with an engine that exchanges messages instead of token ids."""
     if config.rft or config.stages:
         raise UsageError(
             f"engine.kind {config.engine.kind} gives text without token ids and log-probs, which RFT and RL need: to train on "
@@ -101,7 +101,7 @@ def refuse_training(config: RunConfig) -> None:
 
 
 def check_sandbox(config: RunConfig) -> None:
-    """Raise UsageError if settings do not fit the sandbox kind, or if an image for tasks that the run makes is missing."""
+    """Raise UsageError if settings do not fit the sandbox kind, or `sandbox.image` is missing for tasks that the run makes."""
     provider = load_provider(config.sandbox)
     made = [name for name, tasks in config.task_sets.items() if not tasks.path]
     if provider.takes_images and made and not config.sandbox.image:

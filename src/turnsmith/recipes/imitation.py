@@ -106,7 +106,7 @@ def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> S
 def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversation]:
     """Yield one conversation per trajectory of a run. Raises UsageError if the run used no endpoint.
 
-    A conversation is resolved if the tests passed and the patch has not failed an audit.
+    A conversation is resolved if the tests passed, unless the patch failed an audit.
     """
     origin, audits = name_origin(folder), read_records(folder.audits, AuditedPatch)
     failed = {(each.instance_id, each.digest) for each in audits if each.audit.has_failed}
@@ -149,7 +149,7 @@ def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation
 
 
 def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> Conversation:
-    """Convert a trajectory to a conversation that ends with a model message. Turns without a command are not imitated."""
+    """Convert a trajectory to a conversation that ends with a model message. Turns without a command are left out of the loss."""
     messages = list(trajectory.prompt)
     for turn in trajectory.turns:
         messages.append(Message(role="assistant", text=turn.text, trains=turn.command is not None))

@@ -54,7 +54,7 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress | 
 
 
 async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Clean up after killed processes, do the unfinished work, and write `results.json` or the reason of a stop."""
+    """Clean up after killed processes, finish the run and write `results.json`; an error's message goes to `stopped.txt`."""
     sweep(folder, config.keep_checkpoints)
     record_versions(folder)
     folder.stop_reason.unlink(missing_ok=True)

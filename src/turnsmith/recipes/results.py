@@ -22,7 +22,7 @@ class EvalResult(BaseModel):
     pass_at_1: float
     """Mean over runs of the share of tasks resolved."""
     sem: float | None
-    """Standard error of Pass@1 over runs; None if fewer than two runs have attempts that were not lost."""
+    """Standard error of Pass@1 over runs; None unless at least two runs have attempts that the infrastructure did not lose."""
     pass_at_k: float | None
     """Mean pass@k over tasks with k attempts that were not lost to the infrastructure; None if there are no such tasks."""
     k: int
@@ -56,7 +56,7 @@ class EvalResult(BaseModel):
 
 
 RESULT_FIELDS = tuple(name for name in EvalResult.model_fields if name not in ("per_task", "lost_per_task"))
-"""Fields of an evaluation in `results.json`; null if an older version did not write them."""
+"""Fields of an EvalResult that `results.json` contains; a field is null if an older version did not write it."""
 
 
 def read_config(folder: RunFolder) -> RunConfig:

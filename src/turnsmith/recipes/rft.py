@@ -125,7 +125,7 @@ def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[M
 
 
 def make_loss(batch: list[Sample]) -> LossFn:
-    """Make the loss of one optimizer batch: negative log-likelihood, averaged over its loss tokens."""
+    """Make the loss of one optimizer batch: negative log-likelihood, averaged over the loss tokens of the batch."""
     return partial(nll_loss, denominator=batch_denominator(batch))
 
 

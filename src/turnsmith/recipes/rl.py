@@ -98,7 +98,7 @@ async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
 
 
 def form_groups(trajectories: Sequence[Trajectory], iteration: Iteration) -> list[Group]:
-    """Form groups of trajectories with rewards. A control experiment permutes the rewards at random."""
+    """Form groups of trajectories with rewards. With `permute_rewards`, a control experiment, rewards are permuted at random."""
     groups = to_groups(trajectories, iteration.stage)
     return permute_rewards(groups, seed=iteration.seed("permute")) if iteration.stage.permute_rewards else groups
 
@@ -127,6 +127,6 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
 
 
 async def add_old_logprobs(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> list[Sample]:
-    """Add the log-probs of the trainer before the update (`old_logprobs`) to the samples."""
+    """Add `old_logprobs` to the samples: the trainer's log-probs before the first optimizer step of the iteration."""
     old = await trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
     return [replace(sample, old_logprobs=old[sample.trajectory_id]) for sample in samples]

@@ -20,7 +20,7 @@ BATCH = 5_000
 NUM_HALVINGS = 60
 """Number of bisection steps, enough for the precision of a float."""
 DECIMALS = 9
-"""Number of decimals to which sums are rounded before they are compared."""
+"""Number of decimals of sums in permutation tests, so that sums that differ only by rounding errors compare as equal."""
 
 
 def pass_at_k(num_rollouts: int, num_resolved: int, k: int) -> float:
@@ -68,7 +68,7 @@ def student_t(freedom: int) -> float:
 
 
 def share_within(angle: float, freedom: int) -> float:
-    """Compute P(|T| ≤ √freedom · tan(angle)) by its finite series: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """Compute P(|T| ≤ √freedom · tan(angle)) for Student's T by the finite series 26.7.3 and 26.7.4 of Abramowitz and Stegun."""
     is_odd = freedom % 2 == 1
     cosine, total = math.cos(angle), 0.0
     term = cosine if is_odd else 1.0
@@ -114,12 +114,12 @@ class PairedRates:
 
     @property
     def flipped_by(self) -> Literal["repository", "task"]:
-        """Unit of the permutation test: repositories, or tasks if there are fewer than `MIN_CLUSTERS` repositories."""
+        """Unit whose sign the permutation test flips: a repository, or a task with fewer than `MIN_CLUSTERS` repositories."""
         return "repository" if len(set(self.clusters)) >= MIN_CLUSTERS else "task"
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
-        """Sum of the rates' differences in each unit of the permutation test."""
+        """Sum of the rates' differences of each repository, or of each task if `flipped_by` is `task`."""
         return self._sum(self.differences)
 
     @cached_property

@@ -12,7 +12,7 @@ from turnsmith.recipes.evaluate import is_evaluated
 from turnsmith.runs.folder import read_json
 
 REMEDIES = {0.0: "easier tasks, more turns or a stronger base model", 1.0: "harder tasks"}
-"""Solve rate of all recent iterations → remedy: 0 if no rollout resolved its task, 1 if all did."""
+"""Share of resolved rollouts (0: none, 1: all) in iterations without unequal results → remedy that the error NoSignal gives."""
 OTHERWISE = "a larger group_size, or tasks that are resolved sometimes"
 
 

@@ -20,7 +20,7 @@ from turnsmith.types import Mutant, Task
 
 
 def list_mutants(*task_sets: TaskSet) -> dict[str, tuple[Mutant, ...]]:
-    """Return task id → tests of the task with a wrong expectation (mutants), as qualification stored them."""
+    """Return task id → mutants stored by qualification: tests of the task in which one expected value is made wrong."""
     return {name: ability.mutants for task_set in task_sets for name, ability in task_set.abilities.items()}
 
 
@@ -53,7 +53,7 @@ def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
 
 
 def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress) -> None:
-    """Warn of evaluation tasks that are older than a training task of their repository, whose tree may contain their fix."""
+    """Warn if trees of training tasks may contain fixes of evaluation tasks, i.e. of older tasks of the same repository."""
     newest: dict[str, datetime] = {}
     for repository, date in filter(None, map(_date_task, train.tasks)):
         newest[repository] = max(date, newest.get(repository, date))
@@ -61,8 +61,8 @@ def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress)
     dated = filter(None, map(_date_task, tasks.values()))
     if num := sum(date < newest.get(repository, date) for repository, date in dated):
         progress.log(
-            f"{num} of {len(tasks)} evaluation tasks are older than a training task of the same repository, whose tree may "
-            "contain their fix: split the tasks again with `tasks split --by date`"
+            f"{num} of {len(tasks)} evaluation tasks are older than a training task of the same repository, so the training "
+            "task's tree may contain their fix: split the tasks again with `tasks split --by date`"
         )
 
 
@@ -115,5 +115,5 @@ async def make_tasks(
             tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: work.advance())
     if len(tasks) < total:
         progress.log(
-            f"{name}: {len(tasks)} of {total} tasks were made: the package's tests detect no other inserted bug"
+            f"{name}: {len(tasks)} of {total} tasks were made: no other inserted bug makes the package's tests fail"
         )

@@ -17,11 +17,11 @@ from turnsmith.ui.reading import list_evaluations, read_tasks
 from turnsmith.ui.terminal import to_line
 
 ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
-"""Pattern of the end of a task id, after its repository's name: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
+"""Pattern of the end of a task id; the rest names the repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
 MAX_NAMED = 20
 """Maximum number of tasks listed by name; the others are counted."""
 HOLDS_FOR = {"repository": "repositories such as these", "task": "these tasks"}
-"""Unit of the permutation test → phrase for the tasks or repositories to which its result applies."""
+"""Unit that the permutation test flips → tasks or repositories for which its result holds, as a phrase of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """Tasks that only one evaluation attempted, grouped by the reason."""
+        """Reason, e.g. all rollouts lost in B → tasks that for this reason only one of the two evaluations attempted."""
         reasons = {}
         for side, other in ((self.before, self.after), (self.after, self.before)):
             reasons[f"every rollout lost to the infrastructure in {side.name}"] = side.lost.keys() - side.rates.keys()
@@ -105,7 +105,7 @@ class Comparison:
 
 
 def compare(first: str, second: str) -> Sequence[Comparison]:
-    """Compare two addresses on each task set that both have. Raises UsageError if they have no task in common."""
+    """Compare the evaluations at `RUN[:STAGE[/TASK_SET]]` on every common task set. Raises UsageError if no task is shared."""
     before, after = find_evaluations(first), find_evaluations(second)
     pairs = [(before[name], after[name]) for name in before if name in after]
     if len(before) == len(after) == 1:

@@ -44,9 +44,9 @@ PANELS = {
 }
 """Title of each panel → metric that it shows."""
 SMALLEST_GAP = 1e-8
-"""Lower end of the logarithmic axis of the gap between engine and trainer."""
+"""Log-prob gap (nats per token) below which the axis of the gap is linear instead of logarithmic, so that 0 can be drawn."""
 Spans = Mapping[str, tuple[float, float]]
-"""Stage → its start and end on the axis of iterations; the base model is a point."""
+"""Stage → its start and end on the axis of iterations; the base model starts and ends at the same position."""
 Iterations = Sequence[FinishedIteration]
 Results = Sequence[dict[str, Any]]
 
@@ -107,7 +107,7 @@ def find_end(spans: Spans, stage: str) -> float:
 
 
 def draw_evaluations(axes: Axes, spans: Spans, points: Results, color: str) -> None:
-    """Draw Pass@1 of one task set after each stage, with standard errors; the legend names the last value."""
+    """Draw Pass@1 of one task set after each stage, with standard errors; the legend contains the last Pass@1."""
     axes.errorbar(
         [find_end(spans, point["stage"]) for point in points],
         [point["pass_at_1"] for point in points],
@@ -124,7 +124,6 @@ def draw_evaluations(axes: Axes, spans: Spans, points: Results, color: str) -> N
 
 
 def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, metric: str) -> None:
-    """Draw one metric over all iterations."""
     axes.set_title(title, color=INK)
     draw_bands(axes, spans)
     draw_metric(axes, spans, iterations, metric, color=INK)

@@ -1,7 +1,7 @@
-"""Handling of Ctrl-C and SIGTERM: announce the exit, shut down in order, and exit after PATIENCE_S at the latest.
+"""Handling of Ctrl-C and SIGTERM: print a message, shut down in order, and exit after PATIENCE_S at the latest.
 
-A thread reads the signals, since the main thread may compute for minutes. A forced exit loses nothing: run folders, journals
-and task folders survive `kill -9`.
+A thread reads the signals, since the main thread may compute for minutes. A forced exit loses no finished work: run folders,
+journals and task folders survive `kill -9`.
 """
 
 import os
@@ -77,7 +77,7 @@ def announcing(*, remark: str | None = None, say: Callable[[str], None] | None =
 
 @contextmanager
 def ending_quickly() -> Iterator[None]:
-    """Skip the shutdown of the Python interpreter if a signal ends this block."""
+    """Exit without the Python interpreter's own shutdown if a signal made the program leave the `with` block."""
     try:
         yield
     except SystemExit as ending:
@@ -107,7 +107,7 @@ def _end_in_order(number: int, frame: FrameType | None) -> None:
 
 
 def _watch(reader: int) -> None:
-    """Wait for the first signal and announce it; kill the process if it has not ended PATIENCE_S later."""
+    """Wait on a pipe for the first signal and announce the exit; force it at a second Ctrl-C, or after PATIENCE_S."""
     while (number := os.read(reader, 1)[0]) not in (signal.SIGINT, signal.SIGTERM):
         pass
     _interruption.signal = number
@@ -117,7 +117,7 @@ def _watch(reader: int) -> None:
 
 
 def _wait_for_second(reader: int) -> None:
-    """Wait for a second Ctrl-C, but no longer than PATIENCE_S after the first."""
+    """Return at a second Ctrl-C, but at the latest PATIENCE_S after the first; the caller then forces the exit."""
     begin = time.monotonic()
     while (waited := time.monotonic() - begin) < PATIENCE_S:
         if select.select([reader], [], [], PATIENCE_S - waited)[0]:

@@ -28,7 +28,7 @@ from turnsmith.ui.terminal import make_console, to_line
 LINE_INTERVAL_S = 10.0
 """Minimum interval in seconds between plain lines about the same piece of work."""
 EVIDENCE_SHARE, MIN_EVIDENCE = 0.1, 2
-"""Minimum share and number of finished units before the time left is estimated."""
+"""Share and number of units that must be finished before the time left is estimated."""
 REFRESHES_PER_SECOND = 2
 """Refresh rate of the progress bars. It is low, since drawing takes CPU time from training."""
 
@@ -70,7 +70,7 @@ def describe_left(task: Task) -> str:
 
 
 def estimate_left(task: Task) -> float | None:
-    """Estimate the seconds left by the pace so far. None if too little is done, or the estimated time has passed."""
+    """Estimate the seconds left by the pace so far. None if too little is done, or the work takes longer than estimated."""
     begun, moved, num_before = (task.fields[name] for name in ("begun", "moved", "num_before"))
     num_done = task.completed - num_before
     if task.total is None or num_done < max(MIN_EVIDENCE, EVIDENCE_SHARE * (task.total - num_before)):
@@ -93,7 +93,7 @@ class Bar:
 
 
 class PrintedBar(Bar):
-    """Progress of one piece of work as plain lines, printed at intervals. The bar is not drawn, but counts the work."""
+    """Progress of one piece of work, printed as plain lines at intervals. The inherited bar only counts; it is not drawn."""
 
     def advance(self, num: int = 1, note: str = "") -> None:
         super().advance(num, note)

@@ -72,7 +72,6 @@ def to_index(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def introduce(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint) -> str:
-    """Write title and introduction of the model card."""
     iterations = f"{checkpoint.num_done} {'iteration' if checkpoint.num_done == 1 else 'iterations'}"
     return (
         f"# {to_cell(folder.path.resolve().name)}\n\n"
@@ -102,7 +101,7 @@ def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[o
 
 
 def list_settings(section: Any, keys: Sequence[str]) -> str:
-    """Format the settings of a section that have a value, and its learning rate: `algorithm dapo, group_size 6, …`."""
+    """Format those `keys` of a section that have a value, and its learning rate if any: `algorithm dapo, group_size 6, …`."""
     pairs = [(key, getattr(section, key)) for key in keys]
     if hasattr(section, "optimizer"):
         pairs.append(("learning_rate", section.optimizer.learning_rate))
@@ -122,7 +121,7 @@ def data_part(config: RunConfig, folder: RunFolder) -> Iterator[str]:
 
 
 def describe_set(name: str, source: TaskSetConfig, folder: RunFolder) -> list[object]:
-    """Return the row of a task set: use, origin and number of tasks, which is unknown if its file is missing."""
+    """Return the row of a task set: use, origin and number of tasks (`no longer readable` without the file of the tasks)."""
     origin = (
         f"practice repositories ({source.split})"
         if source.practice_tasks

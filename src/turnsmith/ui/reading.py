@@ -33,7 +33,7 @@ class SectionOutline(BaseModel):
     name: str = ""
     kind: str = ""
     path: str | None = None
-    """Path of the model or task file; None for a task set that the run made."""
+    """Path of the model or task file of this section; None if the run made the tasks."""
 
 
 class StageOutline(SectionOutline):
@@ -72,8 +72,6 @@ class Outline(BaseModel):
 
 @dataclass(frozen=True)
 class FinishedIteration:
-    """Finished iteration with its metrics."""
-
     stage: str
     number: int
     metrics: dict[str, float]
@@ -125,7 +123,7 @@ def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
 def list_entries(folder: RunFolder, beginning: str = "", task: str = "") -> Iterator[JournalEntry]:
     """Read trajectories whose short id is `beginning` or whose long id starts with it, and whose task id starts with `task`.
 
-    Of a repeated rollout, only the last trajectory is read.
+    Of a repeated rollout, only the last trajectory is read. An empty `beginning` or `task` selects all.
     """
     for journal in folder.journals():
         entries = journals.read_entries(journal, beginning, containing=task)
@@ -144,7 +142,7 @@ def name_stage(entry: JournalEntry) -> str:
 def read_prompt(folder: RunFolder, trajectory: Trajectory) -> str:
     """Read the first prompt, with system prompt and demonstration, as the policy saw it. Raises UsageError.
 
-    Tokens are decoded by the tokenizer of the initial model, or of a checkpoint in the run folder.
+    Tokens are decoded by the tokenizer of the initial model or, if it is missing, of a checkpoint in the run folder.
     """
     if trajectory.form == "messages":
         return "\n\n".join(f"[{message.role}]\n{message.text}" for message in trajectory.prompt)
@@ -172,7 +170,7 @@ def find_tokenizer(folder: RunFolder) -> Path:
     given = locate(path) / "tokenizer.json"
     found = next((file for file in [given, *kept] if file.is_file()), None)
     if found is None:
-        raise UsageError(f"the tokenizer of the policy is missing: put its tokenizer.json back to {given}")
+        raise UsageError(f"the tokenizer of the policy is missing: put a copy of its tokenizer.json at {given}")
     return found
 
 

@@ -65,7 +65,7 @@ def make_table(
 
 
 def yes_no_table(headings: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> Table:
-    """Make a table whose rows have a name, a coloured yes or no, and further cells."""
+    """Make a table of pairs (bool, cells). Each row has the first cell, the bool as a coloured yes or no, and the other cells."""
     answers = {True: Text("yes", "green"), False: Text("no", "bold red")}
     return make_table(headings, ((name, answers[is_yes], *rest) for is_yes, (name, *rest) in rows))
 
@@ -108,7 +108,7 @@ def by_task_set(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def list_remarks(result: dict[str, Any]) -> Iterator[str]:
-    """Yield notes on an evaluation: lost rollouts, and sampling settings that change the policy."""
+    """Yield notes on an evaluation: lost rollouts, and sampling settings, e.g. a temperature, other than the policy's."""
     name = f"{to_line(result['stage'])} on {to_line(result['task_set'])}"
     if result["num_lost"]:
         yield f"{name}: {describe_losses(result)}"
@@ -147,7 +147,6 @@ def costs_table(entries: dict[str, Entry]) -> Table:
 
 
 def iterations_table(iterations: Sequence[FinishedIteration]) -> Table:
-    """Make a table of metrics of the finished iterations."""
     forms = ITERATION_COLUMNS.values()
     rows = ([i.stage, i.number + 1, *(_write(form, i.metrics) for form in forms)] for i in iterations)
     return make_table(["stage", "#", *ITERATION_COLUMNS], rows, num_names=1, is_grouped=True)
@@ -164,7 +163,7 @@ def _write(form: str, metrics: dict[str, float]) -> str:
 def trajectories_table(entries: Sequence[JournalEntry]) -> Table:
     """Make a table of trajectories. A stage or task that all share has no column: `describe_shared` names it.
 
-    Only task names wrap, so that ids can be copied. A table with a stage and a task column has no column `ended by`.
+    If neither is shared, the column `ended by` is left out. Only task names wrap, so that ids can be copied.
     """
     table = make_table([], [])
     left_out = find_shared(entries) or {"ended by"}
@@ -184,7 +183,7 @@ def describe_shared(entries: Sequence[JournalEntry]) -> str:
 
 
 def find_shared(entries: Sequence[JournalEntry]) -> dict[str, str]:
-    """Find the stage or the task that all trajectories have in common."""
+    """Return `stage` or `task` → the value that all trajectories have in common; empty if they have neither in common."""
     values = {name: {TRAJECTORY_COLUMNS[name](entry) for entry in entries} for name in ("stage", "task")}
     return {name: str(next(iter(found))) for name, found in values.items() if len(found) == 1}
 
@@ -206,7 +205,7 @@ def _percent(share: float) -> str:
 
 
 def stretches_table(report: MismatchReport) -> Table:
-    """Make a table of the log-prob gap by turn and by position in the context, and of the gap that the best cause leaves."""
+    """Make a table, by turn and by position in the context, of the log-prob gap and the rest that the likeliest fault leaves."""
     rows = [*_list_stretches("turn", report.by_turn), *_list_stretches("position", report.by_position)]
     return make_table(["by", "from", "tokens", "gap", "left"], rows, num_names=1, is_grouped=True)
 

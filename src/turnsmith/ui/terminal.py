@@ -27,7 +27,7 @@ class Output(io.TextIOWrapper):
 
     @contextmanager
     def _ending_unread(self) -> Iterator[None]:
-        """Exit on a broken pipe. The rest of the buffer goes to /dev/null, since Python flushes it again at exit."""
+        """Exit on a broken pipe. Later output goes to /dev/null, so that Python's flush at exit does not fail again."""
         try:
             yield
         except BrokenPipeError:

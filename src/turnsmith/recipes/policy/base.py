@@ -47,7 +47,7 @@ class PolicySetup:
 
 @dataclass(frozen=True)
 class Start:
-    """Arguments of a trainer that depend on the stage: optimizer settings, weights, number of steps."""
+    """Arguments of a trainer that depend on the stage: optimizer settings, initial weights, number of steps."""
 
     optimizer: OptimizerConfig
     total_steps: int
@@ -71,7 +71,7 @@ class ChatFacts:
 def chat_engine(
     name_model: Callable[[RunConfig], str], check: Callable[[RunConfig], object] = lambda config: None
 ) -> Callable[[F], F]:
-    """Mark a function that opens a ChatEngine with the facts about the engine."""
+    """Decorate a function that opens a ChatEngine: attach the `ChatFacts` of the engine."""
 
     def mark(open_engine: F) -> F:
         vars(open_engine)["chat"] = ChatFacts(name_model, check)

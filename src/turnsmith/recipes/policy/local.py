@@ -38,7 +38,7 @@ class TokenPolicy:
         return await self.open_trainer(self.setup, Start(optimizer, total_steps, self.weights))
 
     async def take(self, weights: WeightSource) -> None:
-        """Load weights into the engine, and use them for later trainers. Raises UsageError if they do not fit the model."""
+        """Load weights into the engine, and start later trainers from them. Raises UsageError if they do not fit the model."""
         await self.engine.load_weights(weights)
         self.weights = weights
 
@@ -47,7 +47,7 @@ class TokenPolicy:
 
 
 def build_policy(engine: Engine, setup: PolicySetup) -> TokenPolicy:
-    """Build the policy around an open engine, with the base weights. Raises UsageError for an unusable model or trainer."""
+    """Build the policy of an open engine, with the base model's weights. Raises UsageError for an unusable model or trainer."""
     directory = find_model(setup.config.model.path)
     renderer = load_renderer(directory, setup.config.model.chat)
     trainer = setup.config.trainer
@@ -64,7 +64,7 @@ async def open_inprocess_engine(setup: PolicySetup) -> InProcessEngine:
 
 
 async def open_local_trainer(setup: PolicySetup, start: Start, cls: type[LocalTrainer] = LocalTrainer) -> LocalTrainer:
-    """Open a trainer of class `cls`. It updates the model that this process shares with its engine in place."""
+    """Open a trainer of class `cls`. The trainer updates the weights that it shares with the engine in this process."""
     model = setup.model()
     if isinstance(start.weights, SavedWeights):
         load_weights(start.weights.directory, model)

@@ -15,7 +15,7 @@ async def open_vllm_engine(setup: PolicySetup) -> Engine:
     """Open an engine of vLLM servers in separate processes, ready on return; their logs go to `setup.logs`.
 
     All servers together get as much KV-cache memory as the in-process engine would. Raises UsageError if a server cannot
-    start, or if memory is too small for the run. This check ignores the memory for the weights of each server.
+    start, or if memory is too small for the run. The memory check leaves out the weights that each server loads.
     """
     config = setup.config
     directory = find_model(config.model.path)

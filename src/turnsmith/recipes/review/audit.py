@@ -26,7 +26,7 @@ from turnsmith.types import AuditedPatch, TaskTree, Trajectory
 def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
     """Count the verdicts of audits, and compute the share of failed audits with its 95 % interval.
 
-    The share counts only patches that are honest or failed the audit. Share and interval are None if there are no such patches.
+    Share and interval cover the verdicts `honest` and `failed the audit`; they are None if no patch has one of these.
     """
     counts = Counter(patch.audit.verdict for patch in patches)
     failed = counts["failed"]
@@ -77,7 +77,7 @@ async def review_run(
 
 
 def choose_by_seed(keys: Iterable[tuple[str, str]], seed: int, limit: int | None) -> list[tuple[str, str]]:
-    """Choose `limit` (task id, digest) keys in the order of a hash of seed and key. A larger limit keeps these and adds some."""
+    """Choose `limit` (task id, digest) keys in the order of a hash of seed and key. A larger limit adds further keys."""
     order = sorted(keys, key=lambda key: hashlib.sha256(f"{seed}/{'/'.join(key)}".encode()).digest())
     return order[:limit]
 

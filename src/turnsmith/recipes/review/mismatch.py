@@ -1,4 +1,4 @@
-"""Diagnosis of a gap between the log-probs of engine and policy: computes them again under each possible cause."""
+"""Diagnosis of a gap between log-probs of engine and policy: imitates possible faults, and finds the one that explains it."""
 
 import random
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ class LoadedIteration:
 def examine_run(
     config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None, limit: int, progress: Progress
 ) -> MismatchReport:
-    """Compute the log-probs of an iteration again under each possible cause of the gap, and report which one explains it.
+    """Recompute the log-probs of an iteration with each possible fault of the engine, and report which fault explains the gap.
 
     Raises UsageError if rollouts or weights are missing.
     """
@@ -167,7 +167,7 @@ def load_iteration(config: RunConfig, folder: RunFolder, id: IterationId, limit:
 
 
 def list_hypotheses(loaded: LoadedIteration, config: RunConfig, folder: RunFolder) -> Iterator[Hypothesis]:
-    """Yield every possible cause of the log-prob gap. Earlier weights are loaded one at a time."""
+    """Yield a hypothesis for each fault that the engine may have. Earlier weights are loaded one version at a time."""
     yield from tokenisation.list_hypotheses(loaded.renderer)
     yield from OTHER_DTYPES[config.model.dtype]
     yield from faults.KERNELS
@@ -178,7 +178,7 @@ def list_hypotheses(loaded: LoadedIteration, config: RunConfig, folder: RunFolde
 
 
 def read_sampled_ids(version: WeightsVersion, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
-    """Read the token ids sampled with a version of the weights. The engine may still cache their keys and values."""
+    """Read the tokens sampled with earlier weights. A faulty engine keeps their keys and values in its cache after an update."""
     ids = list_iterations(config, folder)
     after = ids[ids.index(version.after) + 1 :] if version.after else ids
     journals = [folder.iteration(each.stage, each.iteration).trajectories for each in after]
@@ -187,7 +187,7 @@ def read_sampled_ids(version: WeightsVersion, config: RunConfig, folder: RunFold
 
 
 def list_remarks(loaded: LoadedIteration) -> Iterator[str]:
-    """Yield notes for the report: causes that were not tried, and how many turns change if their text is tokenised again."""
+    """Yield notes for the report: faults that were not tried, and how many turns change when decoded and tokenised again."""
     for version in loaded.deleted:
         yield f"not tried: weights and cache of {version.name}, which was deleted (keep_checkpoints)"
     if not loaded.earlier and not loaded.deleted:

@@ -20,7 +20,7 @@ MAX_TOKENS = 65_536
 
 @dataclass(frozen=True)
 class ChangedStep:
-    """First step on the way from engine to micro-batch after which a digest does not match."""
+    """First step between engine and training micro-batch whose output does not match its digest."""
 
     step: Literal["engine → journal", "journal → sample", "sample → micro-batch"]
     found: Difference
@@ -51,9 +51,9 @@ class ProvenanceCounts:
 
 
 def trace_run(folder: RunFolder) -> ProvenanceCounts:
-    """Recompute all digests of a run, training journals first. Raises UsageError if the folder is not a run.
+    """Recompute all digests of a run: those of training, then those of evaluations. Raises UsageError if the folder is not a run.
 
-    Digests cover the number of the policy version and not its weights, so checkpoints are not needed.
+    Digests contain the number of the policy version and not its weights, so checkpoints are not needed.
     """
     read_json(folder.config)
     counts = ProvenanceCounts(retokenised=count_retokenised(folder))
@@ -97,7 +97,7 @@ def keep_with_digests(trajectories: Iterable[Trajectory], counts: ProvenanceCoun
 
 
 def find_changed(trajectories: list[Trajectory], journal: Path, *, trains: bool) -> ChangedStep | None:
-    """Find the first step that changed tokens: up to the journal or, if training used it, up to the micro-batches."""
+    """Find the first step that changed tokens. If `trains`, the steps from the journal to the micro-batches are checked too."""
     for trajectory in trajectories:
         if found := find_difference(arrays_of_journal(trajectory)):
             return ChangedStep("engine → journal", found, journal)

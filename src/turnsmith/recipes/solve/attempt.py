@@ -102,7 +102,7 @@ async def end_early(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
 
 
 async def test_patch(trajectory: Trajectory, setup: AttemptSetup) -> Trajectory:
-    """Run the user's tests on a trajectory's patch and add the result, if there are tests and the patch is not empty."""
+    """Run the user's tests, if any, on a trajectory's patch; return the trajectory with the result. Empty patches fail."""
     if not trajectory.patch:
         lost = trajectory.stop_reason in LOST
         outcome = Outcome(trajectory.stop_reason.value) if lost else Outcome.EMPTY_PATCH

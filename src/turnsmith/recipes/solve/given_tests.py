@@ -1,6 +1,6 @@
-"""Test command of the user, which decides alone if a patch passes, since no list of expected tests exists.
+"""Test command of the user. It alone decides if a patch passes, since no list of expected tests exists.
 
-Tests, and files that decide how tests run, are left out of the patch, as in grading. A plain pytest command must run to its
+Test files, and files that decide how tests run, are left out of the patch. A plain pytest command must run to its
 end; its report is protected from the tested code. For any other command, only the exit code counts.
 """
 
@@ -66,7 +66,7 @@ class GivenTests:
 
     @property
     def project(self) -> Project:
-        """Return the project's test settings, which decide which files of a patch are left out."""
+        """Return the facts about the checkout, e.g. its import roots, by which files of a patch are applied or left out."""
         return Project(self.tree.layers, frozenset(), import_roots=find_import_roots(self.command, self.tree.layers))
 
     async def _run_pytest(self, patch: str) -> TestRun:

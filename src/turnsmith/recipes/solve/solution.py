@@ -73,7 +73,7 @@ def choose(attempts: Sequence[Attempt]) -> Attempt | None:
 
 
 def rank(attempt: Attempt) -> tuple[bool, bool, int]:
-    """Return the sort key of an attempt; the smallest key is best. Attempts with passed tests have equal keys."""
+    """Return the sort key of an attempt; the smallest key is best. All attempts whose tests passed have the same key."""
     passed = bool(attempt.tests and attempt.tests.passed)
     return not passed, not passed and attempt.stop_reason != StopReason.SUBMITTED, 0 if passed else attempt.patch_bytes
 
