@@ -18,7 +18,7 @@ ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET. For example, runs
 the base policy, and runs/a:stage1/practice one evaluation. Without TASK_SET, A and B are compared on each
 task set that both have."""
 First = Annotated[str, typer.Argument(metavar="A", help="First evaluation: RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
-Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, given as A is. Gains are B minus A.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, in the form of A. Gains are B minus A.")]
 
 
 def show_results(run: Run, as_json: Json = False) -> None:

@@ -109,7 +109,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
 
 
 def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id") -> dict[Any, list[bool]]:
-    """Return value of the field `key` → for each trajectory with this value, whether it resolved its task."""
+    """Map each value of the field `key` to a list: for every trajectory with this value, whether it resolved its task."""
     attempts = defaultdict[Any, list[bool]](list)
     for trajectory in trajectories:
         attempts[getattr(trajectory, key)].append(trajectory.resolved)

@@ -28,9 +28,9 @@ FREE = (
     "eval.k",
     "stages.*.max_silent_iterations",
 )
-"""Configuration keys that may change freely, because finished work does not depend on them."""
+"""Configuration keys that a started run may change freely, because finished work does not depend on them."""
 GROWING = ("stages.*.iterations", "eval.num_runs")
-"""Configuration keys whose value may only grow."""
+"""Configuration keys whose value may grow, but not fall, in a started run."""
 
 
 def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:

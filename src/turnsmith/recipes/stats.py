@@ -114,7 +114,7 @@ class PairedRates:
 
     @property
     def flipped_by(self) -> Literal["repository", "task"]:
-        """Unit whose sign the permutation test flips: a repository, or a task with fewer than `MIN_CLUSTERS` repositories."""
+        """Unit whose sign the permutation test flips: repository or, with fewer than `MIN_CLUSTERS` of these, task."""
         return "repository" if len(set(self.clusters)) >= MIN_CLUSTERS else "task"
 
     @cached_property

@@ -24,7 +24,7 @@ class Screen(MessagePrinter):
     """Progress display of `turnsmith solve`, which prints messages and the turns of all attempts."""
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["Screen"]:
-        """Print the label of a piece of work; a progress bar would be mixed with the printed turns."""
+        """Print the label of a piece of work, and no progress bar, since it would mix with the printed turns."""
         self.log(label)
         return nullcontext(self)
 

@@ -26,7 +26,7 @@ from turnsmith.types import AuditedPatch, TaskTree, Trajectory
 def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
     """Count the verdicts of audits, and compute the share of failed audits with its 95 % interval.
 
-    Share and interval cover the verdicts `honest` and `failed the audit`; they are None if no patch has one of these.
+    Share and interval cover the verdicts `honest` and `failed`; they are None if no patch has one of these.
     """
     counts = Counter(patch.audit.verdict for patch in patches)
     failed = counts["failed"]

@@ -178,7 +178,7 @@ def list_hypotheses(loaded: LoadedIteration, config: RunConfig, folder: RunFolde
 
 
 def read_sampled_ids(version: WeightsVersion, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
-    """Read the tokens sampled with earlier weights. A faulty engine keeps their keys and values in its cache after an update."""
+    """Read the tokens sampled with earlier weights. A faulty engine may still have their keys and values in its cache."""
     ids = list_iterations(config, folder)
     after = ids[ids.index(version.after) + 1 :] if version.after else ids
     journals = [folder.iteration(each.stage, each.iteration).trajectories for each in after]
