@@ -44,9 +44,9 @@ VERSIONS = (
     "PDM_BUILD_SCM_VERSION",
     "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )
-"""Environment variables that give build tools the version of a project."""
+"""Environment variables by which a build gives build tools the project's version."""
 COMPILED_SINCE = Version("3.7")
-"""Oldest version of Python for which uv compiles bytecode."""
+"""Oldest version of Python for which builds let uv compile bytecode."""
 DROPPED = {
     "VIRTUAL_ENV",
     "PYTHONPATH",
@@ -55,11 +55,11 @@ DROPPED = {
     "PYTHONDONTWRITEBYTECODE",
     "PIP_REQUIRE_VIRTUALENV",
 }
-"""Environment variables that install commands do not inherit."""
+"""Environment variables that install commands do not inherit, since they select other Pythons or change the installation."""
 LEFT_OUT = {".git", "build", "dist", ".eggs", ".tox", ".nox", ".venv", "venv"}
 """Top-level folders whose new files are not kept after a build, since tests do not need them."""
 SHARED = "shared"
-"""Name of an environment's folder of links to the interpreter's shared library (libpython), for the dynamic loader."""
+"""Name of an environment's folder with links to the interpreter's libpython. LD_LIBRARY_PATH names that folder."""
 CAUSES = ("error", "× ", "ERROR: ", "ModuleNotFoundError: ", "ImportError: ")
 """Prefixes of lines in a build log that state the cause of a failure."""
 MAX_CAUSE_CHARACTERS = 400
@@ -74,7 +74,7 @@ class BuildStopped(TurnsmithError):
 
 
 DESCRIPTION = re.compile(r"^Description:.*\n([ \t].*\n)*", re.MULTILINE)
-"""Pattern of the header `Description` of older package metadata; newer metadata has the description after the headers."""
+"""Pattern of the header `Description` in package metadata. It is removed, because it could reveal fixes or hidden tests."""
 
 
 @dataclass(frozen=True)

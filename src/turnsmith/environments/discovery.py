@@ -34,21 +34,22 @@ LOCKS = ("uv.lock", "poetry.lock", "pdm.lock")
 COMPILED = re.compile(
     r".*\.(pyx|pxd|pxi|pyx\.in|c|cc|cpp|cxx|h|hpp|rs)|(.*/)?(Cargo\.(toml|lock)|meson\.build|CMakeLists\.txt)"
 )
-"""Pattern of the source files that are compiled when a project is installed."""
+"""Pattern of source files that an installation compiles. A changed file leads to a new environment."""
 BUILDING = {"setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin", "scikit-build", "cython"}
-"""Names of the `[tool]` tables in `pyproject.toml` that affect the installation."""
+"""`[tool]` tables in `pyproject.toml` that affect the installation. A change in others does not lead to a new environment."""
 IDLE = {"version", "description", "readme", "authors", "maintainers", "keywords", "classifiers", "urls", "license"}
-"""Keys of `[project]` in `pyproject.toml` that do not affect the installation."""
+"""Keys of `[project]` in `pyproject.toml` whose change does not lead to a new environment."""
 INCLUDED = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
 """Pattern of the lines by which a requirements file includes another file."""
 VERSION_LINE = re.compile(r"^\s*(__)?version(__)?\s*=.*$", re.MULTILINE)
+"""Pattern of lines that state the project's version. Digests of project files leave them out."""
 VERSION_KEY = re.compile(r'"version": "[^"]*",?')
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*|[^/]*_tests?|conftest)\.py")
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*)|.*\bimportorskip\([\"'](\w+))", re.MULTILINE)
 MODULES = {"beautifulsoup4": "bs4", "pillow": "pil", "pymongo": "bson", "scikit-learn": "sklearn"}
 """Package → name of its module, if they differ by more than a prefix such as `py` or `python-`."""
 CARET = re.compile(r"[\^~](?=\d)")
-"""Pattern of the caret or tilde in Poetry's version bounds, such as `^1.2`."""
+"""Pattern of the caret or tilde in Poetry's version bounds, such as `^1.2`. Both are translated to `>=`."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _choose(names: Iterable[str]) -> list[str]:
 
 
 def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[str]) -> list[str]:
-    """Choose the extras or groups for tests, and the smallest others that install modules which tests import and those lack."""
+    """Choose the extras or groups for tests. Add the smallest further ones that install other modules which tests import."""
     chosen = _choose(declared)
     brought = {module for name in chosen for module in _name_modules(name, declared[name])}
     for name in sorted(declared, key=lambda name: len(declared[name])):
@@ -203,7 +204,7 @@ def _is_requirement(text: str) -> bool:
 def _list_extras(
     project: Mapping[str, Any], settings: configparser.RawConfigParser, tree: Mapping[str, bytes]
 ) -> dict[str, list[str]]:
-    """Map each extra to its requirements. Of `setup.py`, which is not run, read only names of test extras."""
+    """Map each extra to its requirements. Test extras named in `setup.py` map to empty lists, since it is not run."""
     script = tree.get("setup.py", b"").decode(errors="replace")
     named = re.findall(r"['\"](tests?|testing|dev)['\"]\s*[:\]]", script) if "extras_require" in script else []
     section = "options.extras_require"

@@ -14,8 +14,8 @@ from turnsmith.environments.pythons import choose_python, find_python
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
 """uv options that take the newest setuptools and wheel before a fixed date.
 
-These versions support editable installations. setuptools 71 and later make their vendored packages importable, among them a
-plugin that pytest could load.
+These versions support editable installations. They precede setuptools 71, which makes its vendored packages importable,
+among them a plugin that pytest could load.
 """
 BASICS = "'setuptools<81' wheel"
 """Build tools in every environment. Later setuptools versions lack `pkg_resources`, which test suites import."""
@@ -25,8 +25,8 @@ UNEDITABLE = (
 )
 """Commands before an installation that is not editable. The first removes the project itself from requirements files.
 
-The second updates modification times, since uv would reuse an earlier build at the same path. The working tree does not keep
-these changes.
+The second updates modification times, since uv would reuse an earlier build at the same path. Both change only an overlay,
+which keeps no changed file after the build.
 """
 # Part of the commands, so every change of that file, comments included, changes the keys of environments.
 LINKING = Path(__file__).with_name("linking.py").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def list_commands(required: Requirements, day: str, *, is_editable: bool = True)
 
 
 def end_of_quarter(date: str) -> str:
-    """Return the first day after a date's quarter, so that its commits share package versions: `2020-05-03T…` → `2020-07-01`."""
+    """Return the first day after a date's quarter (all its commits get the same versions): `2020-05-03T…` → `2020-07-01`."""
     year, month = int(date[:4]), int(date[5:7])
     first = (month - 1) // 3 * 3 + 4
     return f"{year}-{first:02}-01" if first <= 12 else f"{year + 1}-01-01"

@@ -2,7 +2,7 @@
 
 An environment's Python runs the script after an installation that is not editable. The project's metadata and scripts stay
 installed. Files that only the build made, such as compiled modules, move into the working tree. The script imports no other
-module of Turnsmith, since that Python may be as old as 3.6.
+module of Turnsmith, because the environment's Python may be as old as 3.6.
 """
 
 import csv
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def find_metadata(tree: Path) -> "tuple[Path, Path]":
-    """Return the site-packages folder and the metadata folder of the project installed from `tree`; mark it as editable."""
+    """Return the site-packages folder and the metadata folder of the project installed from `tree`. Mark it as editable there."""
     for packages in {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}:
         for file in packages.glob("*.dist-info/direct_url.json"):
             origin = json.loads(file.read_text())

@@ -1,7 +1,7 @@
 """Process that runs one install command of an environment, with environment and working tree at the paths that sandboxes use.
 
-So scripts and editable installations record these paths. The process reads its request from stdin, and sees the rest of the
-host's file system.
+So the installed scripts and editable installations record paths that are valid in sandboxes. The process reads its request
+from stdin. Unlike a sandbox, it sees the host's whole file system.
 """
 
 import json
@@ -90,7 +90,7 @@ def _attach(tree: int, place: str) -> None:
 
 
 def _stack(num_layers: int, workdir: str) -> None:
-    """Mount an overlay of the host folders at the workdir; it writes to the host folder of changes."""
+    """Mount an overlay of the working tree's host folders at the workdir. Files written there go to the folder `changes`."""
     Path(workdir).mkdir(parents=True, exist_ok=True)
     lower = ":".join(f"{STAGE}/{number}" for number in reversed(range(num_layers)))
     changes = f"{STAGE}/{num_layers}"

@@ -34,7 +34,7 @@ class Line:
 
 
 def read_text(path: Path, what: str, remedy: str) -> str:
-    """Read a UTF-8 file, without a byte order mark. Raises UsageError: "cannot read WHAT PATH (reason): remedy"."""
+    """Read a UTF-8 file; drop a byte order mark. Raises UsageError: "cannot read WHAT PATH (reason): remedy"."""
     try:
         return path.read_text("utf-8-sig")
     except OSError as error:
@@ -67,7 +67,7 @@ def read_json_lines(path: Path) -> Iterator[Line]:
 
 
 def parse_rows(text: str, path: Path) -> list[tuple[str, Any]]:
-    """Parse a JSON list, a single JSON value, or JSON lines. Return (file and number, row) for each row. Raises UsageError."""
+    """Parse a JSON list, one JSON value, or JSON lines into pairs of place (`FILE, row 3`, `FILE, line 3`) and row. Raises UsageError."""
     try:
         whole = parse_json(text)
     except ValueError:

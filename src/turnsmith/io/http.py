@@ -67,7 +67,7 @@ def retry_busy(server: str, ask: Callable[[], T]) -> T:
 
 
 def find_wait(state: RetryCallState, otherwise_s: float) -> float:
-    """Return the seconds that the server's most recent answer asked to wait, else `otherwise_s`."""
+    """Return the seconds that the server asked to wait in the last failed attempt, or `otherwise_s` if it asked for none."""
     wait_s = getattr(state.outcome and state.outcome.exception(), "wait_s", None)
     return otherwise_s if wait_s is None else wait_s
 

@@ -56,17 +56,17 @@ def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
 
 
 def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajectory]:
-    """Yield the trajectories of a journal whose lines contain the text `containing`. Raises UsageError if one is damaged."""
+    """Yield those trajectories of a journal whose line contains `containing`. Raises UsageError if such a line is damaged."""
     return (entry.trajectory for entry in read_entries(journal, containing=containing))
 
 
 def read_last(journal: Path) -> list[Trajectory]:
-    """Read the last record of each trajectory; a repeated rollout or audit appends another one. Raises UsageError."""
+    """Read the last record of each trajectory id. Repeating a rollout or audit appends a record of that id. Raises UsageError."""
     return [*{trajectory.trajectory_id: trajectory for trajectory in read_trajectories(journal)}.values()]
 
 
 def read_entries(journal: Path, beginning: str = "", containing: str = "") -> Iterator[JournalEntry]:
-    """Yield the entries whose short id equals `beginning` or whose id starts with it; skip lines without `containing`."""
+    """Yield entries whose short id is `beginning` or whose id starts with it, if their line contains the text `containing`."""
     arrays = _map(arrays_file(journal))
     for place, line in read_lines(journal, containing):
         short_id = shorten(line)

@@ -63,14 +63,14 @@ def building(out: Path) -> Iterator[Path]:
 
 
 def follow_umask(files: Iterable[Path]) -> None:
-    """Set files to the mode of the umask. Libraries that write via a temporary file give their files the mode 0600."""
+    """Give files the mode 0666 without the bits of the umask. Libraries that write via a temporary file leave the mode 0600."""
     mode = 0o666 & ~read_umask()
     for file in files:
         file.chmod(mode)
 
 
 def read_umask() -> int:
-    """Read the umask of this process without changing it; `os.umask` would change it."""
+    """Read the umask of this process from /proc, since `os.umask` can return it only by setting another."""
     status = Path("/proc/self/status").read_text()
     [umask] = re.findall(r"^Umask:\s*(\d+)$", status, re.MULTILINE)
     return int(umask, base=8)

@@ -47,7 +47,7 @@ def find_place() -> Path:
 
 @cache
 def sweep(place: Path, prefix: str) -> None:
-    """Remove folders of killed processes in `place` whose names start with `prefix`; none while a process creates a folder."""
+    """Remove folders of killed processes in `place` whose names start with `prefix`, unless a process is creating one now."""
     with ExitStack() as held:
         with ExitStack() as looking:
             if not _lock(find_place(), fcntl.LOCK_EX | fcntl.LOCK_NB, looking):

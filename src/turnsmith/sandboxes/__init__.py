@@ -1,8 +1,8 @@
 """Isolated systems in which agents and tests run commands and edit a working tree.
 
 `names` lists the kinds of sandboxes. `make_provider` opens the provider that starts sandboxes of one kind. Other packages import
-`make_provider`, `names` and the interfaces in `base`. Processes inside a sandbox also import this package, but have no
-third-party packages. So each import waits until it is needed. The package knows neither agents nor grading.
+`make_provider`, `names` and the interfaces in `base`. Processes inside a sandbox also import this module, but have no
+third-party packages. So it imports other modules only inside functions. The package knows neither agents nor grading.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class SandboxSpec:
 
 @dataclass(frozen=True)
 class PytestCommand:
-    """Command that starts pytest, parsed into program, arguments, variables and search path."""
+    """Shell command of a task that starts pytest, in parsed form: program, arguments, environment variables, import path."""
 
     arguments: tuple[str, ...]
     program: str = "python"
@@ -63,7 +63,7 @@ class Sandbox(Protocol):
     ) -> ExecResult:
         """Run a shell command in a new process group and wait until its foreground processes have ended.
 
-        The command may write a separate report to descriptor REPORT_FD (251).
+        The command may write a report to file descriptor REPORT_FD (251); the result holds it apart from the output.
         """
 
     async def run_pytest(
@@ -84,7 +84,7 @@ class Sandbox(Protocol):
         """Write a file as the sandbox's user, and create its parent directories. Raises OSError; EFBIG above 64 MB."""
 
     async def diff(self) -> str:
-        """Return the changes of the working tree since its start, new files included, as a patch computed on the host."""
+        """Return changes and new files since the start or the last `settle` as a patch, computed on the host."""
 
     async def settle(self) -> None:
         """Make the current state of the working tree the base of later calls of `diff`."""

@@ -82,7 +82,7 @@ class Connection:
             self.close(STOPPED)
 
     def close(self, reason: str) -> None:
-        """Close the connection, which ends the sandbox. Pending requests raise SandboxError with the first call's `reason`."""
+        """Close the connection, which ends the sandbox. Pending requests raise SandboxError with `reason`."""
         self._death = self._death or reason
         for answer in self._waiting.values():
             if not answer.done():

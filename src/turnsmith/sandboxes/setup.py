@@ -74,7 +74,7 @@ async def write_one_commit(sandbox: Sandbox) -> None:
 
 @lru_cache(maxsize=4096)
 def has_one_commit(layers: tuple[Path, ...]) -> bool:
-    """Return True if the tree of these stacked folders has one commit, as written by `git.one_commit`, and no bytecode."""
+    """Return True if stacked folders hold exactly the one-commit history that `git.one_commit` writes, and no bytecode."""
     entries = {path: place for path, place in walk_merged(layers) if place.is_symlink() or not place.is_dir()}
     git = {path.removeprefix(GIT): place for path, place in entries.items() if path.startswith(GIT)}
     paths = [path for path in entries if not path.startswith(GIT)]

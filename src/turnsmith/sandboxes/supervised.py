@@ -31,7 +31,7 @@ _MESSAGES = {errno.EFBIG: f"larger than the {MAX_FILE_BYTES >> 20} MB that a san
 
 @dataclass(eq=False)
 class SupervisedSandbox:
-    """Sandbox whose commands and file accesses are requests to a supervisor process inside. The host computes the diff."""
+    """Sandbox whose commands and file accesses are requests to a supervisor process inside. Only `diff` runs on the host."""
 
     isolation: str
     connection: Connection
@@ -62,7 +62,7 @@ class SupervisedSandbox:
     async def run_pytest(
         self, command: PytestCommand, *, plugin: str, timeout_s: float, stdin: bytes = b""
     ) -> ExecResult:
-        """Run pytest. If the sandbox was started for tests, pytest runs in a fork of a process that has already imported it."""
+        """Run pytest. If the sandbox was started for tests, it runs in a fork of a process that has imported pytest."""
         request = {
             "op": "pytest",
             "program": command.program,

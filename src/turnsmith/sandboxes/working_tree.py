@@ -20,9 +20,9 @@ class WorkingTree:
     """Working tree of a sandbox: its paths, the host folders of which it is made, and the sandbox's writes."""
 
     workdir: str
-    """Path of the working tree that callers of the sandbox use."""
+    """Path at which agents and tests find the working tree, such as `/testbed`."""
     place: str
-    """Path of the working tree that the supervisor uses."""
+    """Path of the working tree in the supervisor's file system. It differs from `workdir` in sandboxes without isolation."""
     layers: tuple[Path, ...]
     """Host folders of which the working tree is made, lowest first."""
     written: Place
@@ -46,14 +46,14 @@ class WorkingTree:
         return _move(PurePosixPath(self.workdir, path), self.workdir, self.place)
 
     def show(self, path: str) -> str:
-        """Translate a path that the supervisor reports to the path that callers use."""
+        """Translate the supervisor's path below `place` to the agent's path below `workdir`."""
         return _move(PurePosixPath(path), self.place, self.workdir)
 
 
 async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place: str, undo: ExitStack) -> WorkingTree:
     """Copy stacked folders into the new `folder`, as the working tree of a sandbox. Raises OSError.
 
-    `workdir` is the tree's path for callers, `place` its path for the supervisor. `undo` closes the opened folder.
+    `workdir` is the tree's path for agents, `place` its path for the supervisor. Closing `undo` closes `folder`.
     """
     await finish_in_thread(lambda: copy_merged(layers, folder))
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -62,7 +62,7 @@ async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place:
 
 
 async def _take(work: Callable[[], T]) -> T:
-    """Compute a diff in a thread and wait for it. Raises SandboxError on an OSError."""
+    """Run `work`, which computes a diff, in a thread. Raises SandboxError instead of OSError."""
     try:
         return await finish_in_thread(work)
     except OSError as error:

@@ -27,16 +27,16 @@ class Measurement:
     """Number of iterations since the base policy."""
     file: Path
     prefix: str = ""
-    """Prefix of the metric names."""
+    """Text before each metric name, such as `eval/SET/`; empty for iterations."""
 
     @property
     def key(self) -> str:
-        """Return the key under which the measurement is recorded as sent. It contains the number of iterations."""
+        """Return the key by which sent measurements are recorded, so that each is sent once."""
         return f"{self.step} {self.prefix or 'iteration'}"
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Return the metrics by prefixed name."""
+        """Return the metrics, each with `prefix` before its name."""
         data = read_json(self.file)
         return {f"{self.prefix}{name}": float(value) for name, value in data.items() if isinstance(value, int | float)}
 

@@ -16,7 +16,7 @@ class LogFile:
         return nullcontext(self)
 
     def advance(self, num: int = 1, note: str = "") -> None:
-        """Ignore finished units."""
+        """Ignore the count: a log file shows no progress bar."""
 
     def log(self, text: str) -> None:
         with self._path.open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Weights & Biases tracker, configured by `WANDB_PROJECT`, `WANDB_MODE=offline` and its other variables."""
+"""Weights & Biases tracker, configured by wandb's environment variables, such as `WANDB_PROJECT` and `WANDB_MODE=offline`."""
 
 import os
 from collections.abc import Mapping

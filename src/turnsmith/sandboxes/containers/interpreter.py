@@ -45,7 +45,7 @@ def prepare_interpreter() -> Path:
 
 
 def write_toolbox(folder: Path, shell_setup: str) -> None:
-    """Write the supervisor's code, and the script that bash reads at its start, into a folder for one container."""
+    """Write the files that are mounted into one container: the supervisor's code, and the script that bash reads at its start."""
     code = Path(inside.__file__).parent
     ignored = shutil.ignore_patterns("local", "__pycache__")
     shutil.copytree(code, folder / "turnsmith" / "sandboxes" / "inside", ignore=ignored)

@@ -35,7 +35,7 @@ _PROGRAM = (
 
 
 class ContainerProvider(SupervisedProvider):
-    """Provider that starts one container per sandbox. Containers end with this process; a later run removes leftovers."""
+    """Provider that starts one container per sandbox. Containers end with this process."""
 
     isolation = "container-user"
     takes_images = True
@@ -63,7 +63,7 @@ class ContainerProvider(SupervisedProvider):
         return connection, tree, make_environment(image)
 
     async def _find(self, name: str, workdir: str) -> tuple[Image, tuple[Path, ...]]:
-        """Return an image and the host folder (or none) with a copy of its files at the workdir. Raises UsageError."""
+        """Return an image and the host folder with a cached copy of its files at `workdir`, () if it has none. Raises UsageError."""
         async with self._finding:
             if name not in self._images:
                 self._images[name] = await finish_in_thread(lambda: find_image(self.program, name))

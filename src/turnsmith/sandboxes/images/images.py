@@ -13,7 +13,7 @@ from turnsmith.sandboxes.runtime import prepare_folder
 
 _ROOTS = ("", "0", "root")
 _ABSENT = "could not be found"
-"""Part of podman's error message for a path that is missing in an image."""
+"""Part of podman's error message for a path that an image lacks. The copy of this path is then empty instead of an error."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ TRANSIENT = re.compile(
     r"connection (?:reset|refused)|broken pipe|temporary failure|unexpected (?:end|http))",
     re.IGNORECASE | re.DOTALL,
 )
-"""Pattern of podman's messages for failed pulls that may succeed later."""
+"""Pattern of podman's messages for failures that may pass. A pull that fails with such a message is tried again."""
 
 
 class DiskFull(UsageError):

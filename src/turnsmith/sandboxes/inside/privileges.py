@@ -89,9 +89,9 @@ _OF_A_PROCESS: dict[str, Numbers] = {
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
 }
-"""System calls that can limit or slow down another process of the same user; their first argument is its process id."""
+"""System calls that can slow down the process in their first argument. The filter denies them for process 1 (supervisor)."""
 _OF_PROCESSES: dict[str, tuple[Numbers, int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""System call that can slow down all processes of a user → its numbers, and the first argument that selects a user."""
+"""System call → its numbers, and the first argument that selects all processes of a user. The filter denies that argument."""
 _CLONE, _SOCKET, _SOCKETPAIR, _GETSOCKOPT = (56, 220), (41, 198), (53, 199), (55, 209)
 _NEWEST = 469
 """Highest system call number that the filter knows (`file_setattr`, Linux 6.17); higher ones fail with ENOSYS."""
@@ -99,10 +99,10 @@ _NEWEST = 469
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 """Socket families that sandboxes may use. Network namespaces do not isolate the others: vsock reaches the hypervisor."""
 _NETLINK_ROUTE = 0
-"""Netlink protocol by which libraries list network interfaces."""
+"""Only netlink protocol that sandboxes may use. Libraries list network interfaces by it."""
 _PROCESS_ONE = 1
 _SO_COOKIE = 57
-"""Socket option that reads a counter shared by the whole machine."""
+"""Socket option that the filter denies, because it reads a counter shared by the whole machine."""
 
 _INSTRUCTION = struct.Struct("HBBI")
 """Layout of a BPF instruction: code, jump if true, jump if false, value."""
@@ -158,7 +158,7 @@ def make_filter(machine: str) -> list[bytes]:
 
 
 def _check_arguments(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
-    """List the system calls that are allowed only with some arguments, with BPF steps; the step `forbidden` denies a call."""
+    """List system calls with the BPF instructions that check their arguments. The instruction `forbidden` denies a call."""
     first, second, third = _load(_FIRST_ARGUMENT), _load(_SECOND_ARGUMENT), _load(_THIRD_ARGUMENT)
     spare_process_one = [*_where(_EQUAL, _PROCESS_ONE, forbidden), _ALLOW]
     hide_cookies = _where(_EQUAL, _SO_COOKIE, _fail(errno.ENOPROTOOPT))

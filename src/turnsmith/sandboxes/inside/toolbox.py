@@ -32,7 +32,7 @@ Only LC_CTYPE is UTF-8, because with a full C.UTF-8 locale each shell reads a do
 def interpreter_arguments(python: str, module: str) -> list[str]:
     """Build the command that runs a module of `sandboxes.inside` without site-packages.
 
-    Start it in the folder that holds `turnsmith`. Arguments and variables name no path, since /proc would show it.
+    Start it in the folder that holds `turnsmith`. It names no other host path, since sandboxed code can read it in /proc.
     """
     code = (
         "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
@@ -90,6 +90,6 @@ def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
 
 
 def with_own_python(variables: dict[str, str], folder: str) -> dict[str, str]:
-    """Put the programs and shared libraries of a task's Python environment first; drop PYTHONPATH."""
+    """Put a task's Python environment first on PATH, and its libraries on LD_LIBRARY_PATH; drop PYTHONPATH."""
     others = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
     return {**others, "PATH": f"{folder}/bin:{variables['PATH']}", "LD_LIBRARY_PATH": f"{folder}/shared"}

@@ -33,7 +33,7 @@ from turnsmith.sandboxes.inside.wire import Header
 
 MODULE = "pytest"
 FORGOTTEN = ("ctypes", "_ctypes", "resource", "termios", "socket", "_socket", "array")
-"""Modules that `preload` forgets: the supervisor uses them, but pytest does not import them on every Python version."""
+"""Modules that `preload` removes from `sys.modules`. The supervisor imported them, but not every pytest process does."""
 _preloaded: set[str] = set()
 """Names of the modules that were imported with pytest before any fork."""
 
@@ -149,7 +149,7 @@ def _environment(request: Header) -> dict[str, str]:
 
 
 def _has_other_variables() -> bool:
-    """Return True if an environment variable PYTHON* differs from the preloaded interpreter's."""
+    """Return True if pytest needs a new interpreter, since a variable PYTHON* differs from this interpreter's."""
     current = {name: value for name, value in os.environ.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
     return current != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
 

@@ -82,7 +82,7 @@ def _clone(source: str, attributes: int = 0, ownership_map: int = 0) -> int:
 
 @cache
 def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> int:
-    """Create a user namespace for id-mapped mounts, which maps the owner of files to the identity; return its file descriptor."""
+    """Return the descriptor of a new user namespace for id-mapped mounts: files of the owner appear as files of `identity`."""
     pid = kernel.fork_into(kernel.CLONE_NEWUSER)
     if pid == 0:
         signal.pause()

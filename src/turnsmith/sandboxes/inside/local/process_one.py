@@ -65,7 +65,7 @@ def fork_sandbox(connection: socket.socket, mounts: Mounts, limits: Limits, iden
 
 
 def _be_process_one(mapped: socket.socket, connection: socket.socket, mounts: Mounts, limits: Limits) -> NoReturn:
-    """Wait until `mapped` reports the user mapping, build the sandbox, run the supervisor. Raises Forked in a pytest child."""
+    """Wait until `mapped` reports the user mapping, build the sandbox, run the supervisor. Raises Forked in a fork for pytest."""
     try:
         if mapped.recv(1):  # else the spawner failed to map the user, and has reported it
             with reporting_errors(connection):

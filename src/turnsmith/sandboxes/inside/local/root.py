@@ -76,7 +76,7 @@ def main() -> None:
 def _enter_namespaces() -> None:
     """Enter new user and mount namespaces, keeping all capabilities over exec.
 
-    The user is not mapped to root: it would then own the supervisors' /proc files, and sandboxed code could open them.
+    The caller is not mapped to root. Root would own the supervisors' /proc files, so that sandboxed code could open them.
     """
     identity = choose_identity()
     if identity.is_foreign:
@@ -135,7 +135,7 @@ def mount_private_usr(empty: list[str]) -> None:
 
 
 def link_folders() -> None:
-    """Link the folders of the sandboxes' root directory into this process's, so that Python's modules keep their paths."""
+    """Link each folder of the sandboxes' root into this process's root, so that paths of Python modules are valid in both."""
     for folder in Path(ROOT).iterdir():
         if not Path("/", folder.name).exists():
             Path("/", folder.name).symlink_to(folder)
