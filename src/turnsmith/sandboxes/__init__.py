@@ -18,6 +18,6 @@ def make_provider(config: SandboxConfig) -> SandboxProvider:
     """Open a sandbox provider of `config.kind`. Raises UsageError if this machine does not support that kind."""
     from turnsmith.sandboxes.names import SANDBOXES, load_provider
 
-    load_provider(config)
+    load_provider(config)  # raises UsageError if the settings do not fit the kind
     provider: SandboxProvider = SANDBOXES.bind(config.kind, config.options, "sandbox.options")(config)
     return provider

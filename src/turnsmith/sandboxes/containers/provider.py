@@ -63,7 +63,7 @@ class ContainerProvider(SupervisedProvider):
         return connection, tree, make_environment(image)
 
     async def _find(self, name: str, workdir: str) -> tuple[Image, tuple[Path, ...]]:
-        """Return an image and the host folder with a cached copy of its files at `workdir`, () if it has none. Raises UsageError."""
+        """Return an image and a folder with a cached copy of its files at `workdir`; () if there are none. Raises UsageError."""
         async with self._finding:
             if name not in self._images:
                 self._images[name] = await finish_in_thread(lambda: find_image(self.program, name))
