@@ -62,7 +62,7 @@ class VllmConfig(Section):
     eager: bool = True
     """Run the model without compilation. If false, vLLM compiles it at start: a minute on a CPU, but faster sampling."""
     check_held: bool = True
-    """Compare vLLM's weights with the trainer's after each update. Set to false if vLLM stores the model in another layout."""
+    """Compare vLLM's weights with the trainer's after each update. Set to false if vLLM stores equal weights differently."""
     arguments: list[str] = []
     """Additional arguments of `vllm serve`, such as `--gpu-memory-utilization=0.5`."""
 

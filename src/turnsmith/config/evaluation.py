@@ -6,20 +6,20 @@ from turnsmith.config.section import Section
 from turnsmith.types import SamplingParams
 
 ROUNDING_GAP = {"float32": 1e-4, "bfloat16": 2e-2}
-"""Mean log-prob difference of engine and trainer that rounding can cause, by `model.dtype` (docs/mismatch.md)."""
+"""`model.dtype` → mean log-prob difference of engine and trainer that rounding can cause: default of `logprob_gap.warn`."""
 
 
 class EvalConfig(Section):
     """Evaluation of checkpoints."""
 
     num_runs: int = Field(10, ge=1)
-    """Runs per task (paper: 10)."""
+    """Number of rollouts of each task in an evaluation (paper: 10)."""
     k: int = Field(10, ge=1)
     """k of the unbiased pass@k; at most `num_runs`."""
     every: int = Field(0, ge=0)
     """Iterations between evaluations within a stage; 0 evaluates only at its end."""
     sampling: SamplingParams = SamplingParams()
-    """Decoding of evaluations; the default samples from the policy unchanged, as training always does."""
+    """Sampling settings of evaluations. The default is that of training: temperature 1 without filters."""
 
     @model_validator(mode="after")
     def _k_within_runs(self) -> "EvalConfig":

@@ -33,7 +33,7 @@ EXTRA_OF = {package: name for name, extra in EXTRAS.items() for package in extra
 
 
 def require(*packages: str, subject: str = "this command", otherwise: str = "") -> None:
-    """Raise UsageError if a package is not installed: `subject` needs it, and `otherwise` is another remedy. Imports none."""
+    """Raise UsageError if a package that `subject` needs is not installed. `otherwise` ends the message: a remedy besides pip."""
     for package in packages:
         if find_spec(package) is None:
             raise UsageError(describe_missing(package, subject) + otherwise)

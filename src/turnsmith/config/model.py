@@ -8,7 +8,7 @@ from turnsmith.config.section import PathKey, Section
 
 
 class ChatConfig(Section):
-    """Use of the model's chat template."""
+    """Chat template, and place of the system prompt in it."""
 
     template: Annotated[str, PathKey()] = "as-shipped"
     """Template: `as-shipped` (the model's), `keep-turns` (the model's, with earlier turns kept as sampled), or a file's path."""
@@ -28,4 +28,4 @@ class ModelConfig(Section):
     threads: int = Field(0, ge=0)
     """Torch threads of this process; 0 keeps torch's default."""
     chat: ChatConfig = ChatConfig()
-    """Use of the model's chat template."""
+    """Chat template, and place of the system prompt in it."""

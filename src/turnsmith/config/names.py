@@ -80,7 +80,7 @@ class NameTable:
 def read_options(
     cls: type[S], given: Mapping[str, Any], key: str, owner: str, shared: Mapping[str, Any] | None = None
 ) -> S:
-    """Validate the options given under a key for a named owner. `shared` holds the values of further fields.
+    """Validate the options of `owner` below `key`. `shared` gives fields of `cls` that come from elsewhere in the configuration.
 
     Raises UsageError for an unknown option or a wrong value.
     """

@@ -15,7 +15,7 @@ class RolloutConfig(Section):
     grading_workers: int = Field(2, ge=1)
     """Number of gradings that run concurrently."""
     tests_timeout_s: float = Field(1_800.0, gt=0)
-    """Seconds that the tests of one patch may take; less if the gold patch's time is known (docs/grading.md)."""
+    """Longest time for the tests of one patch, in seconds. A known time of the gold patch shortens it (docs/grading.md)."""
 
 
 class AuditConfig(Section):
@@ -24,4 +24,4 @@ class AuditConfig(Section):
     when: Literal["off", "suspicious", "all"] = "suspicious"
     """Resolved patches to audit before training: none, those with code that may affect tests (`suspicious`), or all."""
     rate: float = Field(0.05, ge=0, le=1)
-    """Fraction of the remaining resolved patches to audit. After a failed audit all are audited, until an iteration has none."""
+    """Fraction to audit of resolved patches without such code. After a failed audit all are audited, until an iteration has none."""

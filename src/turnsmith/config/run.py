@@ -59,7 +59,7 @@ class RunConfig(Section):
     keep_checkpoints: int = Field(2, ge=0)
     """Number of checkpoints of each stage to keep, the latest ones; 0 keeps all."""
     tracking: Annotated[dict[str, dict[str, Any]], PathKey()] = {}
-    """Destinations of metrics: a list of `tensorboard`, `wandb`, `mlflow`, import paths; or a table of each one's options."""
+    """Trackers that receive metrics: a list of names (`tensorboard`, `wandb`, `mlflow`, import path), or a table name → options."""
 
     @field_validator("tracking", mode="before")
     @classmethod
@@ -99,7 +99,7 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _nothing_is_missing(self) -> "RunConfig":
         if self.eval.every and not self.eval_tasks and any(stage.plateau for stage in self.stages):
-            raise ValueError("stages.plateau with eval.every needs eval_tasks: give a set, or set eval.every = 0")
+            raise ValueError("stages.plateau counts evaluations if eval.every is set, so eval_tasks is needed: give a set, or set eval.every = 0")
         if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
             raise ValueError(
                 "stages.0.curriculum needs the solve rates of an earlier stage: set curriculum_from to a stage of another "

@@ -28,6 +28,6 @@ class SandboxConfig(Section):
     disk_mb: int = Field(512, ge=1)
     """Maximum size of all files that a sandbox writes, in MiB."""
     hidden: list[str] = ["/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/lib/google-cloud-sdk"]
-    """Host folders that are empty inside `local` sandboxes, because they may contain other copies of the tasks' code."""
+    """Host folders that are empty inside `local` sandboxes, because they may contain fixed versions of the tasks' code."""
     test_plugins: list[str] = []
-    """Pytest plugins of this machine that tests in sandboxes may use, such as `pytest-asyncio`; a task loads one with `-p`."""
+    """Installed pytest plugins that tests in sandboxes may use, such as `pytest-asyncio`; a task's command loads one with `-p`."""

@@ -56,7 +56,7 @@ class RFTConfig(Section):
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
     conversations: Annotated[str | None, PathKey()] = None
-    """Conversations to imitate instead of own rollouts: a file that `turnsmith tasks import` wrote, or a run of an endpoint."""
+    """Conversations to imitate instead of own rollouts: output of `turnsmith tasks import`, or folder of a run with an endpoint."""
     demonstration: bool = True
     """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
     max_turns: int = Field(40, ge=1)
@@ -113,7 +113,7 @@ class StageConfig(Section):
     is_cap: float | None = Field(None, ge=1)
     """Cap of truncated importance sampling, which weights token losses by min(π_old / π_sampler, cap); off if absent."""
     denominator: Literal["batch", "group"] = "batch"
-    """Divisor of the loss (`dapo`): sampled tokens in the batch, or in each of its groups (`group`, closer to Eq. 8)."""
+    """Divisor of `dapo`'s loss: sampled tokens of the `batch`, or of each `group` with equal weight of all groups (closer to Eq. 8)."""
     curriculum: bool = False
     """Drop tasks whose solve rate in the previous stage is 0, or at least 2/3 (paper §4.3)."""
     curriculum_from: Annotated[str | None, PathKey()] = None
@@ -121,7 +121,7 @@ class StageConfig(Section):
     permute_rewards: bool = False
     """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never use it in a real run.
 
-    Groups are dropped by the shuffled verdicts. The journal and later curricula keep the true verdicts.
+    Whether a group is dropped depends on the shuffled verdicts. The journal and later curricula keep the true verdicts.
     """
     max_silent_iterations: int = Field(3, ge=1)
     """Stop the run after this many consecutive iterations in which `zero_advantage` dropped all groups."""

@@ -67,7 +67,7 @@ def read_json_lines(path: Path) -> Iterator[Line]:
 
 
 def parse_rows(text: str, path: Path) -> list[tuple[str, Any]]:
-    """Parse a JSON list, one JSON value, or JSON lines into pairs of place (such as `FILE, line 3`) and row. Raises UsageError."""
+    """Parse a JSON list, one JSON value, or JSON lines into pairs of place (like `FILE, line 3`) and row. Raises UsageError."""
     try:
         whole = parse_json(text)
     except ValueError:

@@ -70,7 +70,7 @@ class IterationFolder:
     metrics = File("metrics.json")
     """File of metrics. It is the last file of an iteration to be written, so its presence marks the iteration as finished."""
     evidence = File("evidence.json")
-    """JSON file: alternative sampler setting → log-likelihood ratio to the configured setting, in nats, over all iterations."""
+    """JSON file: other sampler setting → log-likelihood ratio (nats) to the configured one, summed over iterations so far."""
     checkpoint = File("checkpoint")
 
 
@@ -150,7 +150,7 @@ class RunFolder:
         return f"{stage}@{num_done}"
 
     def earlier_evaluations(self, stage: str) -> list[str]:
-        """List the names of evaluations of a stage's intermediate checkpoints in order, e.g. `stage1@4` after four iterations."""
+        """List evaluations of a stage's intermediate checkpoints by number of iterations, e.g. `stage1@4` after four."""
         found = (path.name for path in self.path.glob(f"evals/{stage}@*"))
         return sorted(found, key=lambda name: int(name.rpartition("@")[2]))
 
@@ -170,7 +170,7 @@ class RunFolder:
 
 
 def remove_unless_named(folder: RunFolder, error: Exception) -> None:
-    """Remove the folder of a run that failed to start, unless the error message refers to a server log in the folder."""
+    """Remove the folder of a run that failed to start, unless the error message sends the user to a server log in it."""
     if str(folder.server_logs) not in str(error):
         shutil.rmtree(folder.path)
 
@@ -241,7 +241,7 @@ def find_stage(reference: str) -> tuple[RunFolder, str]:
 def sweep(folder: RunFolder, keep_checkpoints: int) -> None:
     """Remove leftovers of killed processes from a run folder: temporary files and folders, and old checkpoints.
 
-    The caller holds the folder's lock; otherwise the temporary names may be in use.
+    The caller must hold the folder's lock, so that no other process writes these temporary files.
     """
     for leftover in chain.from_iterable(map(folder.path.glob, LEFTOVERS)):
         if leftover.is_dir() and not leftover.is_symlink():
@@ -293,7 +293,7 @@ def cut_torn_line(journal: BinaryIO) -> None:
 
 
 def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
-    """Yield the records of a journal whose lines contain the text `containing`. Raises UsageError if a line is damaged."""
+    """Yield those records of a journal whose line contains `containing`. Raises UsageError if such a line is damaged."""
     for place, line in read_lines(path, containing):
         try:
             record = kind.model_validate_json(line)
@@ -304,7 +304,7 @@ def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]
 
 
 def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
-    """Yield position (`file:line`) and text of a journal's lines. Skip lines without `containing` and an incomplete last line."""
+    """Yield position (`file:line`) and text of the complete lines of a journal that contain the text `containing`."""
     if not path.exists():
         return
     with path.open("rb") as journal:
