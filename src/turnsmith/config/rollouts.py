@@ -24,4 +24,4 @@ class AuditConfig(Section):
     when: Literal["off", "suspicious", "all"] = "suspicious"
     """Resolved patches to audit before training: none, those with code that may affect tests (`suspicious`), or all."""
     rate: float = Field(0.05, ge=0, le=1)
-    """Fraction to audit of resolved patches without such code. After a failed audit all are audited, until an iteration has none."""
+    """Fraction of unsuspicious resolved patches to audit. A failed audit makes it 1 until an iteration has no failed audit."""

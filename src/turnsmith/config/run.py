@@ -59,7 +59,7 @@ class RunConfig(Section):
     keep_checkpoints: int = Field(2, ge=0)
     """Number of checkpoints of each stage to keep, the latest ones; 0 keeps all."""
     tracking: Annotated[dict[str, dict[str, Any]], PathKey()] = {}
-    """Trackers that receive metrics: a list of names (`tensorboard`, `wandb`, `mlflow`, import path), or a table name → options."""
+    """Trackers of metrics: a list of names (`tensorboard`, `wandb`, `mlflow`, import path), or a table from name to options."""
 
     @field_validator("tracking", mode="before")
     @classmethod
@@ -99,7 +99,7 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _nothing_is_missing(self) -> "RunConfig":
         if self.eval.every and not self.eval_tasks and any(stage.plateau for stage in self.stages):
-            raise ValueError("stages.plateau counts evaluations if eval.every is set, so eval_tasks is needed: give a set, or set eval.every = 0")
+            raise ValueError("stages.plateau counts evaluations (eval.every), so give eval_tasks, or set eval.every = 0")
         if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
             raise ValueError(
                 "stages.0.curriculum needs the solve rates of an earlier stage: set curriculum_from to a stage of another "

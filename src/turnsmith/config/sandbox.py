@@ -30,4 +30,4 @@ class SandboxConfig(Section):
     hidden: list[str] = ["/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/lib/google-cloud-sdk"]
     """Host folders that are empty inside `local` sandboxes, because they may contain fixed versions of the tasks' code."""
     test_plugins: list[str] = []
-    """Installed pytest plugins that tests in sandboxes may use, such as `pytest-asyncio`; a task's command loads one with `-p`."""
+    """Installed pytest plugins that tests in sandboxes may use, such as `pytest-asyncio`. A task's command loads one by `-p`."""
