@@ -56,7 +56,7 @@ class RFTConfig(Section):
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
     conversations: Annotated[str | None, PathKey()] = None
-    """Conversations to imitate instead of own rollouts: output of `turnsmith tasks import`, or the folder of an endpoint's run."""
+    """Conversations to imitate instead of own rollouts: output of `turnsmith tasks import`, or an endpoint's run folder."""
     demonstration: bool = True
     """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
     max_turns: int = Field(40, ge=1)
@@ -113,7 +113,7 @@ class StageConfig(Section):
     is_cap: float | None = Field(None, ge=1)
     """Cap of truncated importance sampling, which weights token losses by min(π_old / π_sampler, cap); off if absent."""
     denominator: Literal["batch", "group"] = "batch"
-    """Divisor of `dapo`'s loss: sampled tokens of the batch, or of each group with equal weight of all groups (as in Eq. 8)."""
+    """Divisor of `dapo`'s loss: sampled tokens of the batch, or of each group with equal weight per group (closer to Eq. 8)."""
     curriculum: bool = False
     """Drop tasks whose solve rate in the previous stage is 0, or at least 2/3 (paper §4.3)."""
     curriculum_from: Annotated[str | None, PathKey()] = None
