@@ -99,7 +99,7 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _nothing_is_missing(self) -> "RunConfig":
         if self.eval.every and not self.eval_tasks and any(stage.plateau for stage in self.stages):
-            raise ValueError("stages.plateau counts evaluations (eval.every), so give eval_tasks, or set eval.every = 0")
+            raise ValueError("stages.plateau counts evaluations (eval.every): give eval_tasks, or set eval.every = 0")
         if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
             raise ValueError(
                 "stages.0.curriculum needs the solve rates of an earlier stage: set curriculum_from to a stage of another "
