@@ -27,7 +27,7 @@ from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.inside.local.root import ENVIRONMENT
 
 FOLDER = "environments"
-"""Name of the folder beside the task file that holds the environments."""
+"""Name of a folder beside a task file. It holds the Python environments of these tasks."""
 TIMEOUT_S = 1_800.0
 """Time limit of one install command, in seconds."""
 POLL_S = 0.1
@@ -37,7 +37,7 @@ UNUSED = shutil.ignore_patterns(
 )
 """Files of a Python interpreter's folder that are not copied: tests, installed packages, conda's other environments."""
 SYSTEM = ("/usr", "/usr/local")
-"""Prefixes of the system's Python interpreters, which are not copied, since sandboxes show these folders."""
+"""Installation prefixes of the system's Python. It is not copied, since sandboxes mount these folders."""
 VERSIONS = (
     "SETUPTOOLS_SCM_PRETEND_VERSION",
     "PBR_VERSION",
@@ -61,7 +61,7 @@ LEFT_OUT = {".git", "build", "dist", ".eggs", ".tox", ".nox", ".venv", "venv"}
 SHARED = "shared"
 """Name of an environment's folder with links to the interpreter's libpython. LD_LIBRARY_PATH names that folder."""
 CAUSES = ("error", "× ", "ERROR: ", "ModuleNotFoundError: ", "ImportError: ")
-"""Prefixes of lines in a build log that state the cause of a failure."""
+"""Prefixes of lines that state why a build failed. The error message quotes the log from the first such line on."""
 MAX_CAUSE_CHARACTERS = 400
 
 

@@ -40,14 +40,14 @@ BUILDING = {"setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "m
 IDLE = {"version", "description", "readme", "authors", "maintainers", "keywords", "classifiers", "urls", "license"}
 """Keys of `[project]` in `pyproject.toml` whose change does not lead to a new environment."""
 INCLUDED = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
-"""Pattern of the lines by which a requirements file includes another file."""
+"""Pattern of lines by which a requirements file includes another. A change in the other one leads to a new environment too."""
 VERSION_LINE = re.compile(r"^\s*(__)?version(__)?\s*=.*$", re.MULTILINE)
 """Pattern of lines that state the project's version. Digests of project files leave them out."""
 VERSION_KEY = re.compile(r'"version": "[^"]*",?')
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*|[^/]*_tests?|conftest)\.py")
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*)|.*\bimportorskip\([\"'](\w+))", re.MULTILINE)
 MODULES = {"beautifulsoup4": "bs4", "pillow": "pil", "pymongo": "bson", "scikit-learn": "sklearn"}
-"""Package → name of its module, if they differ by more than a prefix such as `py` or `python-`."""
+"""Package → name of the module that it installs, if it differs by more than a prefix such as `py` or `python-`."""
 CARET = re.compile(r"[\^~](?=\d)")
 """Pattern of the caret or tilde in Poetry's version bounds, such as `^1.2`. Both are translated to `>=`."""
 

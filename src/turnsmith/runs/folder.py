@@ -47,7 +47,7 @@ LEFTOVERS = (
 )
 """Patterns of the temporary files and folders that a killed process leaves in a run folder."""
 LOOK_S = 0.1
-"""Wait in seconds before the second attempt to lock a run folder; `is_held` in another process locks it for a moment."""
+"""Seconds before the second attempt to lock a run folder, since `is_held` in another process locks it for a moment."""
 R = TypeVar("R", bound=BaseModel)
 
 

@@ -16,7 +16,7 @@ from turnsmith.tracking import Progress, Tracker
 from turnsmith.tracking.names import TRACKERS
 
 NEEDED = {"tensorboard": ("tensorboard", "torch")}
-"""Tracker → packages that it needs, if these are not just the package of the same name. Torch writes TensorBoard's files."""
+"""Tracker → packages, if it needs others than the one of its name. Torch writes TensorBoard's files."""
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def list_names(program: str) -> dict[str, str]:
 
 
 def find_present(reference: Reference, present: Mapping[str, str]) -> str:
-    """Return the content hash of an image on this machine, else of the image of that name in `localhost`; empty if absent too."""
+    """Return the content hash of an image on this machine, else of the image of that name in `localhost`; else empty."""
     built = str(reference).replace(f"{HUB}/library/", f"{LOCAL}/").replace(f"{HUB}/", f"{LOCAL}/")
     return present.get(str(reference), "") or present.get(built, "")
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 HUB = "docker.io"
-"""Registry assumed for image names that name none."""
+"""Registry of image names that contain no registry."""
 HUB_ADDRESS = "registry-1.docker.io"
 """Host name of Docker Hub's registry API."""
 LOCAL = "localhost"

@@ -91,7 +91,7 @@ _OF_A_PROCESS: dict[str, Numbers] = {
 }
 """System calls that can slow down the process in their first argument. The filter denies them for process 1 (supervisor)."""
 _OF_PROCESSES: dict[str, tuple[Numbers, int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""System call → its numbers, and the first argument that selects all processes of a user. The filter denies that argument."""
+"""System call → its numbers, and the value of its first argument that means all processes of a user, which is denied."""
 _CLONE, _SOCKET, _SOCKETPAIR, _GETSOCKOPT = (56, 220), (41, 198), (53, 199), (55, 209)
 _NEWEST = 469
 """Highest system call number that the filter knows (`file_setattr`, Linux 6.17); higher ones fail with ENOSYS."""

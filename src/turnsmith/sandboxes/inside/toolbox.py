@@ -32,7 +32,7 @@ Only LC_CTYPE is UTF-8, because with a full C.UTF-8 locale each shell reads a do
 def interpreter_arguments(python: str, module: str) -> list[str]:
     """Build the command that runs a module of `sandboxes.inside` without site-packages.
 
-    Start it in the folder that holds `turnsmith`. It names no other host path, since sandboxed code can read it in /proc.
+    Start it in the folder that holds `turnsmith`. No argument names this folder, since sandboxed code reads them in /proc.
     """
     code = (
         "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "

@@ -7,7 +7,7 @@ from pathlib import Path
 from turnsmith.sandboxes.inside import kernel
 
 HOST_IDS = ["0", "0", "4294967295"]
-"""Fields of /proc/self/uid_map outside any user namespace. Only there does root run sandboxes under FREE_ID."""
+"""Fields of /proc/self/uid_map outside any user namespace. Root runs sandboxes under FREE_ID only there."""
 
 FREE_ID = 1_878_982_656
 """User and group id of sandboxes started by root. No Linux convention assigns it (systemd's container range ends below)."""

@@ -176,7 +176,6 @@ def _show_folder(source: str, target: str) -> None:
 
 
 def has_mounts_below(folder: str) -> bool:
-    """Return True if something is mounted below a folder."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return any(mount.split()[4].startswith(f"{folder}/") for mount in mounts)
 
