@@ -1,19 +1,19 @@
 import pytest
 
 from turnsmith.git.patch_policy import read_patch
-from turnsmith.grading.patch_selection import HunkClass, Project, classify, select_hunks
+from turnsmith.grading.patch_selection import FileClass, Project, classify, select_files
 
 EXAMPLES = {
-    HunkClass.TEST_INFRASTRUCTURE: [
+    FileClass.TEST_INFRASTRUCTURE: [
         "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml",
         "noxfile.py", "sitecustomize.py", "usercustomize.py", "a.pth", "x-1.dist-info/entry_points.txt",
         "x.egg-info/entry_points.txt", "x.egg-link", "tests/conftest.py", "x.DIST-INFO/entry_points.txt", "x.EGG-INFO/x",
     ],
-    HunkClass.TEST_SURFACE: [
+    FileClass.TEST_SURFACE: [
         "test_a.py", "a_test.py", "test/x.py", "tests/x.py", "test/data/x.json", "tests/data/x.json",
     ],
-    HunkClass.GENERATED: ["a.pyc", "a.pyo", "__pycache__/a.cpython-311.pyc", "__pycache__/x", ".hypothesis/x", ".coverage"],
-    HunkClass.SOURCE: ["setup.py", "Makefile", "requirements.txt", "poetry.lock",
+    FileClass.GENERATED: ["a.pyc", "a.pyo", "__pycache__/a.cpython-311.pyc", "__pycache__/x", ".hypothesis/x", ".coverage"],
+    FileClass.SOURCE: ["setup.py", "Makefile", "requirements.txt", "poetry.lock",
         "pkg/core.py", "pkg/testing.py", "attest/a.py", "contest.py", "docs/tests.md", "pth", "dist-info.py"],
 }  # fmt: skip
 
@@ -25,14 +25,14 @@ def test_path_is_classified_by_name_in_any_folder(folder, kind, path):
 
 
 def test_given_test_files_are_test_surface_under_any_name():
-    assert classify("pkg/checks.py", {"pkg/checks.py"}) is HunkClass.TEST_SURFACE
-    assert classify("checks.py", {"pkg/checks.py"}) is HunkClass.SOURCE
+    assert classify("pkg/checks.py", {"pkg/checks.py"}) is FileClass.TEST_SURFACE
+    assert classify("checks.py", {"pkg/checks.py"}) is FileClass.SOURCE
 
 
 @pytest.mark.parametrize("path", ["accept", "accept/checks.py/x", "accept/checks.py"])
 def test_path_in_place_of_a_test_is_test_surface(path):
-    assert classify(path, {"accept/checks.py"}) is HunkClass.TEST_SURFACE
-    assert classify("accept/other.py", {"accept/checks.py"}) is HunkClass.SOURCE
+    assert classify(path, {"accept/checks.py"}) is FileClass.TEST_SURFACE
+    assert classify("accept/other.py", {"accept/checks.py"}) is FileClass.SOURCE
 
 
 def new_file(path):
@@ -41,14 +41,14 @@ def new_file(path):
 
 def test_files_that_decide_how_tests_run_are_left_out_by_class(tmp_path):
     paths = ["pkg/core.py", "conftest.py", "json.py", "tests/test_a.py", "pkg/a.pyc", "setup.py"]
-    selection = select_hunks("".join(map(new_file, paths)), Project((tmp_path,), frozenset({"tests/test_a.py"})))
+    selection = select_files("".join(map(new_file, paths)), Project((tmp_path,), frozenset({"tests/test_a.py"})))
     assert {path for file in read_patch(selection.patch) for path in file.paths} == {"pkg/core.py", "setup.py"}
     assert selection.dropped == {"test-surface": 1, "test-infrastructure": 2, "generated": 1}
 
 
 def test_rename_has_the_class_with_precedence(tmp_path):
     rename = "diff --git a/pkg/a.py b/conftest.py\nsimilarity index 100%\nrename from pkg/a.py\nrename to conftest.py\n"
-    assert select_hunks(rename, Project((tmp_path,), frozenset())).dropped == {"test-infrastructure": 1}
+    assert select_files(rename, Project((tmp_path,), frozenset())).dropped == {"test-infrastructure": 1}
 
 
 def test_file_of_the_fix_in_a_test_folder_is_source_unless_it_is_a_test(tmp_path):
@@ -56,8 +56,8 @@ def test_file_of_the_fix_in_a_test_folder_is_source_unless_it_is_a_test(tmp_path
     project = Project((tmp_path,), frozenset({"tests/test_a.py"}), fixed)
     kinds = {path: project.classify(path) for path in [*fixed, "django/test/other.py"]}
     assert kinds == {
-        "django/test/utils.py": HunkClass.SOURCE,
-        "django/test/other.py": HunkClass.TEST_SURFACE,
-        "conftest.py": HunkClass.TEST_INFRASTRUCTURE,
-        "tests/test_a.py": HunkClass.TEST_SURFACE,
+        "django/test/utils.py": FileClass.SOURCE,
+        "django/test/other.py": FileClass.TEST_SURFACE,
+        "conftest.py": FileClass.TEST_INFRASTRUCTURE,
+        "tests/test_a.py": FileClass.TEST_SURFACE,
     }

@@ -18,7 +18,7 @@ from turnsmith.errors import GradingError, SandboxError
 from turnsmith.git.patch_policy import PatchRefused
 from turnsmith.grading.cases import Case, limit_tests
 from turnsmith.grading.grading import to_one_line
-from turnsmith.grading.patch_selection import describe_project, select_gold, select_hunks
+from turnsmith.grading.patch_selection import describe_project, select_files, select_gold
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Audit, Mutant, TaskTree
 
@@ -73,7 +73,7 @@ async def _audit(case: Case, patch: str, random: Random, recorded: Collection[Mu
     if not case.is_sealed:
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
     tests = await read_tests(case)
-    selected = (await asyncio.to_thread(select_hunks, patch, describe_project(case.tree))).patch
+    selected = (await asyncio.to_thread(select_files, patch, describe_project(case.tree))).patch
     opened = AuditInProgress(tests, selected, select_gold(case.tree), recorded)
     await opened.check_names()
     if not opened.evidence:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from turnsmith.git.layers import walk_merged
 
 
-class HunkClass(StrEnum):
+class FileClass(StrEnum):
     """Class of a file in a patch; if several fit, the first counts. The flags of a grade name the classes of files left out."""
 
     TEST_INFRASTRUCTURE = "test-infrastructure"
@@ -48,14 +48,14 @@ ENTRY_POINTS = ("pyproject.toml", "setup.cfg")
 """Names of settings files. A test helper that such a file mentions is graded, as if source code mentioned it."""
 
 
-def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:
+def classify(path: str, test_files: Collection[str] = ()) -> FileClass:
     """Classify a path by its name; paths in `test_files` are tests whatever their names."""
     if INFRASTRUCTURE.fullmatch(path):
-        return HunkClass.TEST_INFRASTRUCTURE
+        return FileClass.TEST_INFRASTRUCTURE
     if GENERATED.fullmatch(path):
-        return HunkClass.GENERATED
+        return FileClass.GENERATED
     is_test = _is_in_the_place_of(path, test_files) or SURFACE.fullmatch(path)
-    return HunkClass.TEST_SURFACE if is_test else HunkClass.SOURCE
+    return FileClass.TEST_SURFACE if is_test else FileClass.SOURCE
 
 
 def _is_in_the_place_of(path: str, test_files: Collection[str]) -> bool:
@@ -85,7 +85,7 @@ def find_unmentioned(
     mentions = {
         path: wanted.intersection(re.findall(r"\w+", file.read_text("latin-1")))
         for path, file in files.items()
-        if (path.endswith(SOURCES) and classify(path, test_files) is HunkClass.SOURCE)
+        if (path.endswith(SOURCES) and classify(path, test_files) is FileClass.SOURCE)
         or PurePosixPath(path).name in ENTRY_POINTS
     }
     users = {word: {path for path, found in mentions.items() if word in found} for word in wanted}

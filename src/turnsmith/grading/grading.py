@@ -12,7 +12,7 @@ from turnsmith.errors import GradingError, PluginFailed, SandboxError
 from turnsmith.git.patch_policy import PatchRefused, digest_patch
 from turnsmith.grading.cases import Case, limit_tests, run_tests
 from turnsmith.grading.judging import judge
-from turnsmith.grading.patch_selection import describe_project, select_gold, select_hunks
+from turnsmith.grading.patch_selection import describe_project, select_files, select_gold
 from turnsmith.grading.sentinels import Sentinels, draw_sentinels
 from turnsmith.grading.testing import SuiteReport, check_plugin
 from turnsmith.sandboxes.base import SandboxProvider
@@ -85,7 +85,7 @@ class Grader:
     async def _run(self, case: Case, patch: str) -> Grade:
         """Grade a patch without its files that decide how tests run. Raises PatchRefused, SandboxError, GradingError."""
         project = describe_project(case.tree)
-        selection = await asyncio.to_thread(select_hunks, patch, project)
+        selection = await asyncio.to_thread(select_files, patch, project)
         num_dropped = len(selection.left_out)
         if num_dropped and not selection.patch:
             grade = Grade(outcome=Outcome.EMPTY_PATCH, detail="all changed files are left out")

@@ -12,7 +12,7 @@ from secrets import token_hex
 
 from turnsmith.grading.cases import Case, run_tests
 from turnsmith.grading.file_classes import find_files, find_unmentioned
-from turnsmith.grading.patch_selection import HunkClass, Project, describe_project, select_gold
+from turnsmith.grading.patch_selection import FileClass, Project, describe_project, select_gold
 from turnsmith.grading.sentinels import draw_path
 
 _RECORDER = Path(__file__).with_name("recorder.py").read_text(encoding="utf-8")
@@ -54,10 +54,10 @@ def select_test_data(opened_files: OpenedFiles, project: Project) -> list[str]:
     """Select the files that only tests use, except files that are tests by their names or that the gold patch changes."""
     helpers = select_helpers(opened_files, project)
     known = replace(project, test_data=helpers)
-    by_source = {path for path, opener in opened_files.opened if known.classify(opener) is HunkClass.SOURCE}
+    by_source = {path for path, opener in opened_files.opened if known.classify(opener) is FileClass.SOURCE}
     data = {path for path, _ in opened_files.opened} - by_source
     found = {*helpers, *data} - project.source_files
-    return sorted(path for path in found if project.classify(path) is HunkClass.SOURCE)
+    return sorted(path for path in found if project.classify(path) is FileClass.SOURCE)
 
 
 def select_helpers(opened_files: OpenedFiles, project: Project) -> frozenset[str]:

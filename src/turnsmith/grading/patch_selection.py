@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.git.patch_policy import PatchRefused, read_patch
-from turnsmith.grading.file_classes import SUPPORT, HunkClass, classify, find_support
+from turnsmith.grading.file_classes import SUPPORT, FileClass, classify, find_support
 from turnsmith.grading.import_shadowing import find_import_roots, is_shadow
 from turnsmith.grading.testing import find_test_files
 from turnsmith.sandboxes.setup import SetupFailed
@@ -21,11 +21,11 @@ class Selection:
 
     patch: str
     """Changes that are applied before the tests run, as a patch."""
-    left_out: tuple[tuple[HunkClass, str], ...]
+    left_out: tuple[tuple[FileClass, str], ...]
     """Class and path of each file that was left out."""
 
     @property
-    def dropped(self) -> Counter[HunkClass]:
+    def dropped(self) -> Counter[FileClass]:
         """Count the files that were left out, by class."""
         return Counter(kind for kind, _ in self.left_out)
 
@@ -44,15 +44,15 @@ class Project:
     test_data: frozenset[str] = frozenset()
     """Files that only tests read or import while they run with the gold patch."""
 
-    def classify(self, path: str) -> HunkClass:
+    def classify(self, path: str) -> FileClass:
         """Classify a path by its name and, if it is named like a test helper or test data, by its use in the tree."""
         if is_shadow(path, self.import_roots, self.layers):
-            return HunkClass.TEST_INFRASTRUCTURE
+            return FileClass.TEST_INFRASTRUCTURE
         kind = classify(path, self.test_files)
         if path in self.source_files - self.test_files:
-            return HunkClass.SOURCE if kind is HunkClass.TEST_SURFACE else kind
-        is_for_tests = kind is HunkClass.SOURCE and self._is_for_tests(path)
-        return HunkClass.TEST_SURFACE if is_for_tests else kind
+            return FileClass.SOURCE if kind is FileClass.TEST_SURFACE else kind
+        is_for_tests = kind is FileClass.SOURCE and self._is_for_tests(path)
+        return FileClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
         """Return True if only tests use the file, or if it is a new file that hides a module that only tests use."""
@@ -96,15 +96,15 @@ def _find_paths(patch: str) -> frozenset[str]:
 
 def select_gold(tree: TaskTree) -> str:
     """Return the gold patch without files that decide how tests run. Raises PatchRefused, SetupFailed."""
-    return select_hunks(tree.task.patch, describe_project(tree)).patch
+    return select_files(tree.task.patch, describe_project(tree)).patch
 
 
-def select_hunks(patch: str, project: Project) -> Selection:
+def select_files(patch: str, project: Project) -> Selection:
     """Leave out the files of a patch that decide how tests run; keep the others for grading. Raises PatchRefused."""
     kept, left_out = "", []
     for file in read_patch(patch):
-        kind = min(map(project.classify, file.paths), key=[*HunkClass].index)  # a renamed file has two paths
-        if kind is HunkClass.SOURCE:
+        kind = min(map(project.classify, file.paths), key=[*FileClass].index)  # a renamed file has two paths
+        if kind is FileClass.SOURCE:
             kept += file.text
         else:
             left_out.append((kind, min(file.paths)))

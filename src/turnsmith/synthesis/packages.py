@@ -14,7 +14,7 @@ from shlex import quote
 import libcst as cst
 
 from turnsmith.errors import UsageError
-from turnsmith.grading.patch_selection import HunkClass, classify
+from turnsmith.grading.patch_selection import FileClass, classify
 from turnsmith.grading.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.runs.folder import write_json
 from turnsmith.runs.new_folders import building
@@ -112,7 +112,7 @@ def find_modules(source: PackageSource) -> list[str]:
     units = defaultdict[str, list[str]](list)
     for path in source.tree:
         below = PurePosixPath(path).relative_to(root) if PurePosixPath(path).is_relative_to(root) else None
-        if below is None or below.suffix != ".py" or below.name in SCRIPTS or classify(path) is not HunkClass.SOURCE:
+        if below is None or below.suffix != ".py" or below.name in SCRIPTS or classify(path) is not FileClass.SOURCE:
             continue
         top = below.parts[0]
         if len(below.parts) == 1 or f"{PurePosixPath(root, top)}/__init__.py" in source.tree:

@@ -13,7 +13,7 @@ from turnsmith.git.patch_policy import PatchRefused
 from turnsmith.grading.cases import Case, prepare, run_tests
 from turnsmith.grading.commands import read_plain
 from turnsmith.grading.import_shadowing import find_import_roots
-from turnsmith.grading.patch_selection import Project, select_hunks
+from turnsmith.grading.patch_selection import Project, select_files
 from turnsmith.grading.testing import TEST_ENV, SuiteReport
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.types import Record, TaskTree
@@ -54,7 +54,7 @@ class GivenTests:
         """Run the test command on a patch in a new sandbox. Raises SandboxError, GradingError."""
         started_at = time.monotonic()
         try:
-            selection = select_hunks(patch, self.project)
+            selection = select_files(patch, self.project)
             left_out = tuple(f"{kind}: {path}" for kind, path in selection.left_out)
             if patch and not selection.patch:
                 done = TestRun(passed=False, reason="the patch changes only files that are left out")

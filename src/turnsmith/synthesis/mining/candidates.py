@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from turnsmith.environments.discovery import COMPILED
 from turnsmith.git.history import Commit, FileChange
-from turnsmith.grading.patch_selection import HunkClass, classify
+from turnsmith.grading.patch_selection import FileClass, classify
 
 TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
 """Pattern of the names by which test runners find test files."""
@@ -64,8 +64,8 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
 def classify_change(file: FileChange) -> str:
     """Classify a changed file as `test`, `source` or `other`: documentation, test configuration, or a generated file."""
     kind, folders = classify(file.path), PurePosixPath(file.path).parts[:-1]
-    if kind is HunkClass.TEST_SURFACE or (kind is not HunkClass.GENERATED and {"test", "tests"} & set(folders)):
+    if kind is FileClass.TEST_SURFACE or (kind is not FileClass.GENERATED and {"test", "tests"} & set(folders)):
         return "test"
-    if kind is HunkClass.SOURCE and not DOCUMENTS.fullmatch(file.path):
+    if kind is FileClass.SOURCE and not DOCUMENTS.fullmatch(file.path):
         return "source"
     return "other"
