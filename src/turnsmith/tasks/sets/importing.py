@@ -38,24 +38,24 @@ IMPORTED, KEPT = "imported", "kept"
 class ImportFunnel:
     """Counts of imported, kept and refused rows."""
 
-    fates: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
     mended: list[str] = field(default_factory=list)
     """Ids of new tasks in whose texts lone surrogates were replaced."""
 
     @property
     def imported(self) -> int:
         """Return the number of rows that became tasks, in this or an earlier import."""
-        return self.fates[IMPORTED] + self.fates[KEPT]
+        return self.results[IMPORTED] + self.results[KEPT]
 
     @property
     def refused(self) -> Counter[str]:
         """Return the number of refused rows by reason."""
-        return Counter({fate: count for fate, count in self.fates.items() if fate not in (IMPORTED, KEPT)})
+        return Counter({result: count for result, count in self.results.items() if result not in (IMPORTED, KEPT)})
 
     def __str__(self) -> str:
         """Format as `imported 21,330 · refused 6 (3 no image, 2 empty FAIL_TO_PASS, 1 bad patch)`."""
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.refused.most_common())
-        there = f" ({self.fates[KEPT]:,} were there)" if self.fates[KEPT] else ""
+        there = f" ({self.results[KEPT]:,} were there)" if self.results[KEPT] else ""
         return (
             f"imported {self.imported:,}{there} · refused {self.refused.total():,}{f' ({reasons})' if reasons else ''}"
         )
@@ -81,7 +81,7 @@ def import_rows(
         work = Import(source, tasks, out / REFUSED_NAME, on_task)
         try:
             for row in rows:
-                work.funnel.fates[work.take(row)] += 1
+                work.funnel.results[work.take(row)] += 1
                 yield work.funnel
         finally:
             work.drop_outdated_refusals()
