@@ -9,7 +9,7 @@ from turnsmith.curation.rows import TaskRow
 
 
 @dataclass
-class Stage:
+class FilterCounts:
     """Filter in a funnel, with the numbers of rows that it has seen, dropped, and not decided for lack of data."""
 
     filter: Filter
@@ -38,11 +38,11 @@ class Funnel:
     filters: Sequence[Filter]
     drop_unknown: bool = False
     """True if a row is dropped when a filter lacks data about it."""
-    stages: list[Stage] = field(init=False)
+    stages: list[FilterCounts] = field(init=False)
     num_rows: int = 0
 
     def __post_init__(self) -> None:
-        self.stages = [Stage(each) for each in self.filters]
+        self.stages = [FilterCounts(each) for each in self.filters]
 
     @property
     def num_left(self) -> int:
