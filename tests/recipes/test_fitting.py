@@ -1,4 +1,4 @@
-"""Tasks whose first prompt exceeds the context limit are set aside."""
+"""Tasks whose first prompt exceeds the context limit are excluded."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def test_a_task_longer_than_the_context_is_set_aside_with_its_reason(open_run):
     fitting = keep_fitting(run)
     for task_set in (fitting.train_tasks, *fitting.eval_tasks):
         assert [task.instance_id for task in task_set.tasks] == ["a", "c"]
-        assert task_set.aside["b"].detail.startswith("the first prompt has ")
+        assert task_set.excluded["b"].detail.startswith("the first prompt has ")
     assert run.progress.lines == [
         f"held: 1 of 3 tasks cannot be played: the first prompt does not fit into agent.max_context ({MAX_CONTEXT}), e.g. b",
         f"train: 1 of 3 tasks cannot be played: the first prompt does not fit into rft.max_context ({MAX_CONTEXT}), e.g. b",

@@ -137,8 +137,8 @@ def test_tasks_that_cannot_be_graded_are_set_aside_with_reasons(tmp_path):
     save_with_odd(tmp_path)
     found = read_task_set("train", tmp_path, PARSERS)
     assert [task.instance_id for task in found.tasks] == ["b"]
-    assert re.search(r"log parser 'ward': .*pytest, lines", found.aside["a"].detail)
-    assert "'[100%]'" in found.aside["c"].detail
+    assert re.search(r"log parser 'ward': .*pytest, lines", found.excluded["a"].detail)
+    assert "'[100%]'" in found.excluded["c"].detail
     assert found.remarks() == [
         "train: 1 of 3 tasks cannot be graded here: no log parser ward, e.g. a",
         "train: 1 of 3 tasks cannot be graded here: an expected test has no pytest id, e.g. c",

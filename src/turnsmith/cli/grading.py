@@ -68,10 +68,10 @@ def grade(
     """
     from turnsmith.grading.predictions import Submission, grade_submission, pair, refuse_unknown
     from turnsmith.grading.reports import Report
-    from turnsmith.tasks.task_set import refuse_aside
+    from turnsmith.tasks.task_set import refuse_excluded
 
     task_set = read_tasks(tasks)
-    refuse_aside(task_set, only or ())
+    refuse_excluded(task_set, only or ())
     found = list(choose(read_each_once(predictions), predictions, only or [], limit))
     if not skip_unknown:
         refuse_unknown(found, task_set)

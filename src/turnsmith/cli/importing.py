@@ -19,7 +19,7 @@ from turnsmith.ui.live import watching
 from turnsmith.ui.terminal import to_line, to_printable
 
 if TYPE_CHECKING:
-    from turnsmith.tasks.gradability import SetAside
+    from turnsmith.tasks.gradability import Exclusion
     from turnsmith.tasks.sets.importing import ImportFunnel
 
 SetName = Annotated[
@@ -53,38 +53,38 @@ def import_set(
     Rows that cannot become tasks are written to refused.jsonl with the reason.
     """
     from turnsmith.grading.logparse import PARSERS
-    from turnsmith.tasks.gradability import SetAside, find_faulty
+    from turnsmith.tasks.gradability import Exclusion, find_faulty
     from turnsmith.tasks.sets.importing import REFUSED_NAME, import_rows, only, read_all
     from turnsmith.tasks.sets.recognition import find_rows, find_set
 
-    public, aside = find_set(set_name), dict[str, SetAside]()
+    public, excluded = find_set(set_name), dict[str, Exclusion]()
     with watching() as progress:
         sources = find_rows(public, fetch_source(source), split)
         rows = only(read_all(public, sources), public, task, limit)
-        funnels = import_rows(public, rows, out, on_task=lambda new: aside.update(find_faulty([new], PARSERS)))
+        funnels = import_rows(public, rows, out, on_task=lambda new: excluded.update(find_faulty([new], PARSERS)))
         total = sum(each.count() for each in sources)
         num_rows = 1 if task else min(total, limit or total)
         states = deque(follow(funnels, progress, f"importing {public.name}", num_rows, describe=str), maxlen=1)
     if not states:
         raise UsageError(f"{source} holds no row of the task {task}" if task else f"{source} holds no rows")
     [funnel] = states
-    details = {name: f"{name} {each.detail}" for name, each in aside.items()}
+    details = {name: f"{name} {each.detail}" for name, each in excluded.items()}
     counts = {"imported": funnel.imported, "refused": dict(funnel.refused)}
     report = {"folder": str(out), **counts, "set_aside": details, "mended": funnel.mended}
-    answer(report, lambda: print_import(out, funnel, aside), as_json=as_json)
+    answer(report, lambda: print_import(out, funnel, excluded), as_json=as_json)
     if not funnel.imported:
         raise UsageError(f"no row of {source} can become a task: see {out / REFUSED_NAME} for the reasons")
 
 
-def print_import(out: Path, funnel: "ImportFunnel", aside: "dict[str, SetAside]") -> None:
+def print_import(out: Path, funnel: "ImportFunnel", excluded: "dict[str, Exclusion]") -> None:
     """Print the numbers of imported, refused and altered rows, and of tasks that cannot be graded."""
-    from turnsmith.tasks.gradability import describe_aside
+    from turnsmith.tasks.gradability import describe_excluded
     from turnsmith.tasks.sets.importing import REFUSED_NAME
 
     typer.echo(f"{funnel} in {out}")
     if funnel.refused:
         typer.echo(f"see {out / REFUSED_NAME} for the reason of each refusal", err=True)
-    for line in describe_aside(aside, funnel.imported):
+    for line in describe_excluded(excluded, funnel.imported):
         typer.echo(to_line(line))
     if names := funnel.mended:
         typer.echo(to_line(f"lone surrogates of {len(names):,} tasks are now U+FFFD, e.g. in {names[0]}"))

@@ -135,7 +135,7 @@ def format_script(case: Case) -> str:
 
 def report_ungradable(submission: Submission, progress: Progress) -> list[str]:
     """Log the predictions whose test results this installation cannot read, with the reasons; return their task ids."""
-    ungradable = submission.task_set.aside
+    ungradable = submission.task_set.excluded
     names = [each.instance_id for each in submission.predictions if each.instance_id in ungradable]
     for name in names:
         progress.log(f"{name} could not be graded: it {ungradable[name].detail}")

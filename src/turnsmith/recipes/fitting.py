@@ -7,7 +7,7 @@ from turnsmith.agent.loop import find_misfit
 from turnsmith.config import TRAIN, AgentConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
-from turnsmith.tasks.gradability import SetAside, describe_aside
+from turnsmith.tasks.gradability import Exclusion, describe_excluded
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.types import Task
 
@@ -57,16 +57,16 @@ def fit(task_set: TaskSet, limits: Sequence[ContextLimit], named: Collection[str
     kept = [task for task in task_set.tasks if task.instance_id not in misfits]
     if refused := next((name for name in misfits if name in named or not kept), ""):
         raise UsageError(f"task {refused}: {misfits[refused].detail}")
-    for line in describe_aside(misfits, len(task_set.tasks), "cannot be played"):
+    for line in describe_excluded(misfits, len(task_set.tasks), "cannot be played"):
         run.progress.log(f"{task_set.name}: {line}")
-    return replace(task_set, tasks=kept, aside={**task_set.aside, **misfits})
+    return replace(task_set, tasks=kept, excluded={**task_set.excluded, **misfits})
 
 
-def find_exceeded(task: Task, limits: Sequence[ContextLimit], run: RunContext) -> SetAside | None:
+def find_exceeded(task: Task, limits: Sequence[ContextLimit], run: RunContext) -> Exclusion | None:
     """Describe the first context limit that a task's first prompt exceeds; None if it fits all."""
     for limit in limits:
         if misfit := find_misfit(
             task, run.policy.dialogues, run.scaffold, limit.agent, demonstration=limit.demonstration, limit=limit.key
         ):
-            return SetAside(f"the first prompt does not fit into {limit.key} ({limit.agent.max_context})", misfit)
+            return Exclusion(f"the first prompt does not fit into {limit.key} ({limit.agent.max_context})", misfit)
     return None

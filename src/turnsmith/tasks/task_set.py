@@ -7,7 +7,7 @@ from pathlib import Path
 from turnsmith.config import TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.tasks.dataset import environment_path, find_task_file, layer_paths, load_tasks
-from turnsmith.tasks.gradability import SetAside, describe_aside, find_faulty
+from turnsmith.tasks.gradability import Exclusion, describe_excluded, find_faulty
 from turnsmith.tasks.selection import choose, digest_content, select_subset
 from turnsmith.types import Ability, Task, TaskTree
 
@@ -19,18 +19,18 @@ class TaskSet:
     name: str
     tasks: list[Task]
     file: Path
-    aside: Mapping[str, SetAside] = field(default_factory=dict)
+    excluded: Mapping[str, Exclusion] = field(default_factory=dict)
     """Excluded tasks of the file, which are not in `tasks`: id → reason, e.g. that they cannot be graded."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
     """Task id → altered tests and other results of qualification, which audits use on patches; agents must not see them."""
 
     def remarks(self) -> list[str]:
         """Report the excluded tasks, one line per reason."""
-        return [f"{self.name}: {line}" for line in describe_aside(self.aside, len(self.ids()))]
+        return [f"{self.name}: {line}" for line in describe_excluded(self.excluded, len(self.ids()))]
 
     def ids(self) -> list[str]:
         """List the ids of all tasks, excluded ones included."""
-        return [*(task.instance_id for task in self.tasks), *self.aside]
+        return [*(task.instance_id for task in self.tasks), *self.excluded]
 
     def list_trees(self) -> list[TaskTree]:
         """Pair each task with the folders of its working tree. Raises UsageError if a folder is missing."""
@@ -69,24 +69,24 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
     """
     file = find_task_file(path)
     chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)))
-    aside = find_faulty(chosen, parsers)
+    excluded = find_faulty(chosen, parsers)
     tasks = [
         task.model_copy(update={"environment": environment_path(task, file)}) if task.environment else task
         for task in chosen
-        if task.instance_id not in aside
+        if task.instance_id not in excluded
     ]
-    task_set = TaskSet(name, tasks, file, aside)
-    refuse_aside(task_set, wanted.tasks if wanted else ())
+    task_set = TaskSet(name, tasks, file, excluded)
+    refuse_excluded(task_set, wanted.tasks if wanted else ())
     if not tasks:
-        refuse_aside(task_set, aside)
+        refuse_excluded(task_set, excluded)
     task_set.list_trees()
     return task_set
 
 
-def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
+def refuse_excluded(task_set: TaskSet, names: Iterable[str]) -> None:
     """Raise UsageError if a task in `names` was excluded because it cannot be graded."""
-    if name := next((name for name in names if name in task_set.aside), None):
-        raise UsageError(f"{task_set.file}: task {name} cannot be graded: it {task_set.aside[name].detail}")
+    if name := next((name for name in names if name in task_set.excluded), None):
+        raise UsageError(f"{task_set.file}: task {name} cannot be graded: it {task_set.excluded[name].detail}")
 
 
 def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:
