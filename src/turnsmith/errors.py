@@ -24,7 +24,7 @@ class GradingError(TurnsmithError):
 
 
 class PluginFailed(GradingError):
-    """The grader's pytest plugin cannot report a task's tests, either before any change or with the gold patch."""
+    """The grader's pytest plugin cannot report a task's tests, although no patch is applied, or only the gold patch."""
 
 
 class TrainingError(TurnsmithError):

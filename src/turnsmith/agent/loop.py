@@ -71,7 +71,7 @@ class Episode:
     """Trajectory without turns, which has the ids and the random seed of the episode."""
     task: Task
     dialogue: Dialogue
-    """Dialogue of the episode, still without messages."""
+    """Dialogue of the episode, to which `play` adds all messages."""
     sandbox: Sandbox
     scaffold: Scaffold
     config: AgentConfig

@@ -73,7 +73,7 @@ class ChatRenderer:
         return token_ids[1:] if after == self.end_of_turn_id else token_ids
 
     def reply_ids(self, text: str) -> list[int]:
-        """Return the token ids of a turn by another agent, with its end-of-turn token, tokenised as if it followed the prompt."""
+        """Return the token ids of a turn by another agent, with end-of-turn token, tokenised as the first turn after the prompt."""
         before, both = self.content_ids(self._context), self.content_ids(self._context + self._lead + text)
         is_whole = both[: len(before)] == before
         token_ids = both[len(before) :] if is_whole else self.content_ids(self._lead + text)
@@ -98,7 +98,7 @@ class ChatRenderer:
         return [self._special.get(part, part) for part in parts if part]
 
     def _fill(self, pieces: list[int | str], contents: dict[str, str]) -> list[int]:
-        """Replace the markers in template pieces by messages, and tokenise piece by piece."""
+        """Replace the markers (stand-ins for messages) in pieces of a rendered template by messages; tokenise piece by piece."""
         token_ids: list[int] = []
         for before, piece, after in zip([None, *pieces], pieces, [*pieces[1:], None], strict=False):
             if isinstance(piece, int):
@@ -132,7 +132,7 @@ class ChatRenderer:
 
 
 def put(contents: dict[str, str], piece: str) -> str:
-    """Replace the markers in a template piece by messages, trimmed as the template trims messages."""
+    """Replace markers (stand-ins for messages) in a template piece; strip messages if the template strips white space."""
 
     def replace(match: re.Match[str]) -> str:
         text = contents[match["marker"]]

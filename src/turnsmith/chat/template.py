@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _DIRECTIVES = "aAbBdmyYHIMSpjUwWcxX"
-"""Directives of strftime whose result is the same on every machine."""
+"""Directives of strftime that are filled with the fixed date `TODAY`, with equal results on every machine."""
 Messages = list[dict[str, str]]
 """Chat messages: `[{"role": "user", "content": "…"}, …]`."""
 TODAY = date(2024, 7, 26)

@@ -18,7 +18,7 @@ _MAX_DIGITS = 9
 _NOTICE_BYTES = len(NOTICE.format("")) + _MAX_DIGITS
 """Maximum number of bytes of a truncation notice."""
 _END_CHARACTERS = 8
-"""Characters tokenised at each end of a long text, per token that may be kept; few texts have longer tokens on average."""
+"""Number of characters tokenised at each end of a long text, per token of the limit; tokens are rarely longer on average."""
 
 
 def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:

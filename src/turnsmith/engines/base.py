@@ -27,7 +27,7 @@ class GenerateRequest:
     """Random seed of the turn. The same weights, history and seed give the same tokens."""
     params: SamplingParams = field(default_factory=SamplingParams)
     trains: bool = True
-    """True if the turn may be used for training; False in evaluations, whose sampling `params` are free."""
+    """True if the turn may be used for training; False in evaluations, whose `params` may filter or rescale the distribution."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))

@@ -7,7 +7,7 @@ from turnsmith.errors import EngineError
 from turnsmith.types import Message, SamplingParams
 
 MESSAGE_TOKENS = 8
-"""Approximate tokens that a chat template adds to each message."""
+"""Approximate tokens that a chat template adds to each message, for estimates of a conversation's length."""
 
 
 class ContextFull(EngineError):

@@ -1,4 +1,4 @@
-"""Bugs in a source tree. A bug is one mutation, or two mutations each of which the tests also detect without the other."""
+"""Bugs in a source tree. A bug is one mutation, or a pair of mutations, each of which the tests also detect alone."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -30,7 +30,7 @@ class Bug:
 
     @property
     def mutator(self) -> str:
-        """Return the name of the bug's mutation; for two mutations `combine_file` (same file) or `combine_module`."""
+        """Return the name of the bug's mutation; for two, `combine_file` (same file) or `combine_module` (same folder)."""
         if len(self.mutations) == 1:
             return self.mutations[0][1].name
         return "combine_file" if len({path for path, _ in self.mutations}) == 1 else "combine_module"
@@ -50,7 +50,7 @@ class Bug:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return entries of `Task.meta`: mutator, path, function and line. `parts` lists them for each of two mutations."""
+        """Return `Task.meta` of the bug: mutator, path, function, line. For two mutations, `parts` lists these of each."""
         parts = [
             {"mutator": each.name, "path": path, "function": each.function, "line": each.line}
             for path, each in self.mutations
@@ -62,8 +62,8 @@ class Bug:
 def spread(found: Mapping[str, Sequence[Mutation]], rng: Random, families: Collection[str] = ()) -> Iterator[Bug]:
     """Yield each mutation as a bug. The order alternates between mutators, and for each mutator between files.
 
-    If several mutations make equal edits, only the first is yielded. With `families`, the order alternates between these
-    families instead of mutators, and mutations with equal edits are all yielded.
+    If several mutations make equal edits, only the first is yielded. If `families` (groups of mutators) are given, the order
+    alternates between families instead of mutators, and mutations with equal edits are all yielded.
     """
     queues = defaultdict[str, list[tuple[float, Bug]]](list)
     for path, mutations in found.items():

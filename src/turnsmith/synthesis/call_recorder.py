@@ -13,7 +13,7 @@ from typing import Any
 
 TREE, ANSWER = f"{os.getcwd()}{os.sep}", os.path.abspath(os.environ["TURNSMITH_CALLS"])  # noqa: PTH100, PTH109
 STARTS = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
-"""Audit events of Python that report the start of a process."""
+"""Audit events of Python for the start of a process; a record with such an event is marked as incomplete."""
 called: dict[int, CodeType] = {}
 starts: list[str] = []
 

@@ -26,7 +26,7 @@ ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
 def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
-    """Write a short issue text that lists the failing tests.
+    """Write a short issue text that lists the failing tests, without `known_failures`, which also fail without the bug.
 
     With `vagueness` up to 1/3, the text gives tests and their messages; up to 2/3 only tests; above that only test files.
     Example: `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
@@ -40,7 +40,7 @@ def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collec
 
 
 def describe_failures(report: SuiteReport, known_failures: Collection[str] = ()) -> str:
-    """Write a short issue text that quotes one failing test per test function, with its message.
+    """Write a short issue text that quotes one failing test per test function, with its message, and no `known_failures`.
 
     Example: `tests/test_a.py::test_b[3]: assert 3 == 4 (and 71 more of this function)`.
     """

@@ -115,7 +115,7 @@ UNREACHED = "no test reaches it"
 COMBINED_SHARE = 0.2
 """Share of tasks with two bugs."""
 AHEAD = 4
-"""Number of bugs in progress per worker. Results are used in order, so with one bug each, workers would wait for a slow bug."""
+"""Bugs in progress per worker. Results are used in order, so with one bug per worker, a slow bug would leave the others idle."""
 
 
 async def make_bugs(
@@ -255,7 +255,7 @@ class BugTester:
         return kept, num_tried
 
     async def try_bug(self, bug: Bug) -> tuple[BugTrial, Task | None]:
-        """Run the test files that can detect a bug; return a task if a test detects it. Do not run bugs in the journal again."""
+        """Run the test files that can detect a bug; return a task if one does. For a bug in the journal, return its trial."""
         repository, trials = self.prepared.repository, self.journal.trials
         instance_id, package = name_bug(repository, bug), self.meta["package"]
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)

@@ -129,8 +129,8 @@ async def find_stable_suite(
 ) -> tuple[Suite, SuiteReport]:
     """Run a package's tests three times without a bug; keep the fast tests with the same result each time.
 
-    The first two runs fork a process that has imported pytest, and the third starts a new interpreter. Slow tests are
-    deselected, since every grading would run them. Raises UsageError if no test passes or the suite is too slow.
+    The first two runs fork a process that has imported pytest, and the third starts a new interpreter, as grading may do both.
+    Slow tests are deselected, since every grading would run them. Raises UsageError if no test passes or the suite is slow.
     """
     timed = replace(suite, command=f"{suite.command} --durations=0")
     first = await run_suite(provider, [repository.layer], timed)

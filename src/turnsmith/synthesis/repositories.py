@@ -1,8 +1,8 @@
 """Folders of tasks with inserted bugs, stacked as layers: a layer with the clean source tree, and a small layer per bug.
 
-The layer of a bug holds the changed files, and a `.git` whose one commit is the tree with the bug. Its files hide the clean
-files in the layer below. If a package has many bugs, those that change the same files share one more layer. It holds the git
-objects that are equal for all of them.
+The layer of a bug holds the changed files, which hide the clean files in the layer below, and a `.git` whose one commit is
+the tree with the bug. If a package has many bugs, those that change the same files share a third layer. The third layer has
+the git objects that are equal for all these bugs.
 """
 
 import difflib
@@ -70,7 +70,7 @@ def write_shared_layer(folder: Path, tree: Tree) -> None:
 def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], known: Collection[str] = ()) -> str:
     """Write the folder of a bug: changed files and a one-commit git history (about 5 ms for 20 files). Return the commit.
 
-    `known` are paths in `.git` of git objects that another folder of the same working tree holds.
+    Git objects whose paths in `.git` are in `known` are not written: another folder of the same working tree holds them.
     """
     buggy = {path: TreeFile(content, tree[path].mode) for path, content in changed.items()}
     write_shared_layer(folder, buggy)

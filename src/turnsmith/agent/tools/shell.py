@@ -12,11 +12,11 @@ EDITORS = ("vi", "vim", "nvim", "nano", "pico", "emacs", "ed")
 PAGERS = ("less", "more", "most")
 SCREENS = ("top", "htop", "watch", "gdb", "pdb", "ipython", "jupyter", "ssh", "telnet", "tmux", "screen")
 INTERACTIVE = frozenset(EDITORS + PAGERS + SCREENS)
-"""Names of interactive programs, which would wait for input."""
+"""Names of interactive programs; commands that call one are refused, since it would wait for input."""
 INTERPRETERS = frozenset(("python", "python3", "node", "irb", "bash", "sh", "zsh", "psql", "mysql", "sqlite3", "bc"))
-"""Names of interpreters, which would wait for input if called without arguments."""
+"""Names of interpreters; a command without arguments for one is refused, since it would wait for input."""
 _FOLLOWING = re.compile(r"tail([ \t]+[^\s|;&]+)*[ \t]+(-\w*[fF]\w*|--follow(=\S*)?)(?=[\s|;&]|$)")
-"""Pattern of `tail -f`: the option of `tail` itself, not a file name or an option after a pipe."""
+"""Pattern of the command `tail -f`, which is refused because it never ends. `tail x-f` and `tail x | grep -f y` do not match."""
 
 
 async def run_shell(command: str, session: Session, context: ToolContext, tool_names: Iterable[str]) -> ToolResult:

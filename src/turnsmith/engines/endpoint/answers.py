@@ -16,7 +16,7 @@ from turnsmith.types import estimate_tokens
 from turnsmith.types.conversations import encode
 
 HIDDEN_TOKENS = 4_096
-"""Maximum number of tokens that a server may add to a request's messages, for example as system prompt."""
+"""Maximum number of tokens that a server may add to a request, e.g. as system prompt; estimates replace higher input counts."""
 CUT = ("length", "max_tokens")
 """Finish reasons of servers for a turn that reached the token limit."""
 HOPELESS = {401, 402, 404}

@@ -111,7 +111,7 @@ class EndpointEngine:
             raise PassingFault(str(error)) from None
 
     async def _check_budget(self) -> None:
-        """Raise OutOfBudget if the budget is spent, after waiting until the costs of all running requests are recorded."""
+        """Raise OutOfBudget if the budget is spent; before that, wait until the costs of all running requests are recorded."""
         budget, spent = self.config.budget, self.account.total.cost
         if budget is not None and spent >= budget:
             await self._is_idle.wait()

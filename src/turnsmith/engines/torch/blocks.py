@@ -21,7 +21,6 @@ GIB = 2**30
 
 
 def blocks_for(num_tokens: int) -> int:
-    """Return the number of blocks that hold `num_tokens` tokens."""
     return -(-num_tokens // BLOCK_TOKENS)
 
 

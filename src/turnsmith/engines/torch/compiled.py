@@ -27,13 +27,13 @@ else:
     numba.config.THREADING_LAYER = "omp"  # torch's thread pool; two pools would wait for each other
 
 LINE = 16
-"""Number of float32 values in a cache line of the CPU."""
+"""Number of float32 values in a cache line of the CPU; one prefetch per line loads the next block."""
 
 REORDERED = {"reassoc", "contract", "nsz"}
 """Fast-math flags of the compiler that may reorder sums but keep NaN, which the engine detects."""
 
 LOWEST = float32(-87)
-"""Lowest x for which e^x is a normal float32; smaller attention weights are negligible."""
+"""Lowest integer x for which e^x is a normal float32. Lower x are raised to it, since such attention weights are negligible."""
 
 
 def can_compile(device: torch.device, dtype: torch.dtype) -> bool:

@@ -26,7 +26,7 @@ Rotation = tuple[Tensor, Tensor]
 ALL_TOKENS = slice(None)
 
 LLAMA_FAMILY = ("llama", "mistral", "qwen2")
-"""Model types that `decode_llama` supports: only RMSNorm, rotary embedding, grouped-query attention and a gated MLP."""
+"""Model types of `decode_llama`: their layers have only RMSNorm, rotary embedding, grouped-query attention and a gated MLP."""
 
 
 def make_decoder(model: PreTrainedModel) -> Decoder:
@@ -90,7 +90,7 @@ def to_heads(attention: Any, name: str, hidden: Tensor) -> Tensor:
 
 
 def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
-    """Apply the rotary embedding to queries or keys: cos·x + sin·(swapped halves of x); the sine carries the sign."""
+    """Apply the rotary embedding to queries or keys: cos·x + sin·(x with swapped halves), the first half of `sin` negated."""
     cos, sin = rotation
     swapped = vectors.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
     return torch.addcmul(vectors * cos, swapped, sin)

@@ -14,7 +14,7 @@ from torch import Tensor
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Maximum number of unused blocks between two used ones that one product covers; two separate products would be slower."""
+"""Maximum length of a gap of unused blocks that is multiplied too, since one longer matrix product is faster than two."""
 
 
 class Extent(NamedTuple):

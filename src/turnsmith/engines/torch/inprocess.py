@@ -250,7 +250,7 @@ def check_context(config: PretrainedConfig, max_context: int) -> None:
 
 
 def num_positions(config: PretrainedConfig) -> int | None:
-    """Return the number of positions that a model supports, with stretching (e.g. YaRN); None if unlimited."""
+    """Return the number of positions that a model supports, including a context extension (e.g. YaRN); None if unlimited."""
     positions: int | None = getattr(config, "max_position_embeddings", None)
     rope = getattr(config, "rope_parameters", None) or {}
     if positions is None or "factor" not in rope:

@@ -33,7 +33,7 @@ class Row:
 
     @property
     def next_uniform(self) -> float:
-        """Uniform random number that decides the next token."""
+        """Uniform random number in [0, 1) that selects the next token by inverse CDF."""
         return float(self.uniforms[len(self.token_ids)])
 
     def span(self, count: int) -> Span:
@@ -46,7 +46,7 @@ class Row:
         self.start += len(token_ids)
 
     def take(self, token_id: int, logprob: float) -> None:
-        """Append a sampled token to the turn; the token is computed in the next step."""
+        """Append a sampled token to the turn; the next step computes its keys, values and hidden state."""
         self.token_ids.append(token_id)
         self.logprobs.append(logprob)
         self.pending = [token_id]

@@ -19,7 +19,7 @@ from turnsmith.runs.temporary import find_place, temporary_folder
 from turnsmith.types import Completion
 
 MEMORY = Path("/dev/shm")
-"""Folder of a file system in memory."""
+"""Folder in memory (tmpfs), used for the weight files that vLLM servers read."""
 
 
 class VllmEngine:
@@ -85,8 +85,8 @@ class VllmEngine:
 def open_vllm(config: VllmConfig, required: ServerRequirements, logs: Path | None = None) -> VllmEngine:
     """Start vLLM servers, load the base model's weights and wait until all servers are ready. Raises UsageError.
 
-    Server logs go to the folder `logs`. If it is None, logs go to the temporary folder and are removed on close, unless a
-    server died.
+    Server logs go to the folder `logs`. If it is None, they go to the user's temporary folder. There each log is removed on
+    close, unless its server died.
     """
     if config.python:
         check_interpreter(config.python)
@@ -123,7 +123,7 @@ def make_replicas(
 
 
 def end(replica: Replica, log: Path | None) -> None:
-    """End a replica's server. Delete its log at `log`, unless the server died before."""
+    """End a replica's server. Delete its log at `log`, unless a server of the replica had died by itself."""
     has_died = replica.has_died
     replica.close()
     if log and not has_died:

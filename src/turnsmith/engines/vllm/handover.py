@@ -109,8 +109,8 @@ def list_files(directory: Path) -> list[Path]:
 def send_weights(client: Client, weight_file: WeightFile, *, check_held: bool) -> None:
     """Load the weights in a file into an idle server. Raises WeightsDiffer, ServerGone, ServerRefused.
 
-    The server gets the new policy version only after the comparison of digests, so every turn is sampled from verified
-    weights.
+    If `check_held`, compare the digests of the server's layers with those of the file. The server gets the new policy version
+    only after this comparison.
     """
     client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
     client.call("POST", "/start_weight_update")

@@ -14,7 +14,7 @@ from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
 
 DYING_S = 15.0
-"""Seconds that a server may take to end after vLLM's engine process died."""
+"""Seconds to wait after a refused request for the server to end; a server still alive then is not restarted."""
 START_TIMEOUT_S = 3_600.0
 """Maximum seconds for a server to start and load its model."""
 MAX_RESTARTS = 3
@@ -33,7 +33,7 @@ class Replica:
         *,
         check_held: bool,
     ) -> None:
-        """Start a server by calling `start`; None connects to a running server, which `close` does not end."""
+        """Start a server by `start`, or connect to a running one if None. `check_held`: compare digests after each transfer."""
         self._start, self._client, self._required = start, client, required
         self._weight_file, self._check_held = weight_file, check_held
         self._server = start() if start else None

@@ -21,7 +21,7 @@ ROUNDING = 1e-5
 
 
 def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, keeps_seeds: bool) -> dict[str, Any]:
-    """Build vLLM's request for a turn of at most `limit` tokens. Set every sampling parameter; the seed only if `keeps_seeds`."""
+    """Build vLLM's request for a turn of at most `limit` tokens. Send the request's seed only if the server `keeps_seeds`."""
     params = request.params
     return {
         "token_ids": request.token_ids.tolist(),
@@ -73,7 +73,7 @@ def read_turn(
 def find_wrong_tokens(
     token_ids: Sequence[int], scored: Sequence[int], history: Sequence[int], asked: np.ndarray, vocabulary: int
 ) -> str:
-    """Describe how the prompt `history` differs from the requested one `asked`, or how the sampled tokens are invalid; or ""."""
+    """Describe a fault, or "": prompt `history` is not `asked`, log-probs are of other tokens (`scored`), or a token is invalid."""
     if not np.array_equal(history, asked):
         return f"its prompt of {len(history)} tokens is not the requested one of {len(asked)} tokens"
     if list(scored) != list(token_ids):

@@ -83,7 +83,7 @@ def _identify(file: TreeFile) -> tuple[str, int]:
 def complete_layers(
     layer: Path, tree: Mapping[str, TreeFile], environment: Environment
 ) -> tuple[tuple[Path, ...], str]:
-    """Write a folder with a git history of one commit: the source tree, and the files that the environment's build added.
+    """Write a git history of one commit, which contains the source tree and the files that the environment's build added.
 
     Return all folders of the working tree, lowest first, and the hash of the commit.
     """

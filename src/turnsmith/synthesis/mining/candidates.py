@@ -9,11 +9,11 @@ from turnsmith.git.history import Commit, FileChange
 from turnsmith.grading.patch_selection import FileClass, classify
 
 TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
-"""Pattern of the names by which test runners find test files."""
+"""Pattern of names of test files; the test command gets changed files with such names as arguments."""
 DOCUMENTS = re.compile(
     r"(.*/)?(docs?|changes|changelog\.d|news|newsfragments|releasenotes|\.github)/.*|.*\.(md|rst|txt)", re.I
 )
-"""Pattern of documentation paths. Documentation is neither source nor test, and often describes the fix."""
+"""Pattern of documentation paths. The gold patch leaves out such files, since they often describe the fix."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
 
 
 def classify_change(file: FileChange) -> str:
-    """Classify a changed file as `test`, `source` or `other`: documentation, test configuration, or a generated file."""
+    """Classify a changed file as `test`, `source` or `other`. The class `other` has documentation and generated files."""
     kind, folders = classify(file.path), PurePosixPath(file.path).parts[:-1]
     if kind is FileClass.TEST_SURFACE or (kind is not FileClass.GENERATED and {"test", "tests"} & set(folders)):
         return "test"

@@ -208,7 +208,7 @@ async def make_task(job: MiningJob, candidate: FixCommit, name: str, provider: S
 
 
 def draft_task(job: MiningJob, candidate: FixCommit, name: str, base: Base) -> tuple[Task, str]:
-    """Make a candidate's task, still without expected tests, and its gold patch. Raises NoTask, PatchRefused, SetupFailed."""
+    """Return a candidate's task, with no expected tests yet, and its gold patch. Raises NoTask, PatchRefused, SetupFailed."""
     commit = candidate.commit
     issue = find_text(job, commit)
     columns = base.describe(job.folder) | {"environment": str(base.environment)}

@@ -139,7 +139,7 @@ async def refuse_ungradable(task: Task, base: Base, provider: SandboxProvider) -
 
 
 def read_date(task: Task) -> str:
-    """Read the date of a task's issue; "" if the data set has none (R2E-Gym, SWE-smith) or gives milliseconds."""
+    """Read the date of a task's issue; "" if it is missing (R2E-Gym, SWE-smith) or a number of milliseconds."""
     stated = str((task.model_extra or {}).get("created_at", ""))
     return stated if DATE.match(stated) else ""
 

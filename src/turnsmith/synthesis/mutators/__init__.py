@@ -17,7 +17,7 @@ __all__ = ["FAMILIES", "PROCEDURAL", "Mutation", "Mutator", "find_mutations"]
 DECLARATIONS = {cst.Global, cst.Nonlocal, cst.Import, cst.ImportFrom}
 UNTOUCHED = {cst.Annotation, cst.Decorator, cst.Raise, cst.TypeParameters, *DECLARATIONS}
 BLANK = {cst.SimpleWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.ParenthesizedWhitespace, cst.Comma, cst.Dot}
-"""Types of syntax nodes in which no bug is possible; they make up half of all nodes."""
+"""Types of syntax nodes that the search for mutations skips. They have no mutations and make up half of all nodes."""
 
 
 def find_mutations(source: str, families: Mapping[str, Mutator] = FAMILIES) -> list[Mutation]:

@@ -24,7 +24,7 @@ OPERATORS = (
 )
 OFF_BY_ONE = {b"<": b"<=", b"<=": b"<", b">": b">=", b">=": b">"}
 ORDERED = (cst.Subtract, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power, cst.LeftShift, cst.RightShift)
-"""Operators whose result depends on the order of their operands, whatever type these have."""
+"""Operators whose operands are exchanged to make a bug, since their order changes the result for all types."""
 TEXT = (cst.SimpleString, cst.FormattedString)
 
 
@@ -88,7 +88,7 @@ def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def name_removal(statement: cst.CSTNode) -> str:
-    """Return the name of the mutation that removes a statement; "" if it must stay, such as a variable's first assignment."""
+    """Return the name of the mutation that removes a statement; "" if it is not removed, such as a variable's first assignment."""
     match statement:
         case cst.If(orelse=None):
             return "remove_if"
@@ -141,7 +141,7 @@ def order_matters(node: cst.BinaryOperation) -> bool:
 
 
 def _is_movable(statement: cst.CSTNode) -> bool:
-    """Return True if a statement may be exchanged with its neighbour: an assignment or a call."""
+    """Return True if a statement is an assignment or a call, which may be exchanged with its neighbour."""
     return isinstance(statement, cst.SimpleStatementLine) and all(
         isinstance(part, cst.Assign | cst.AugAssign)
         or (isinstance(part, cst.Expr) and isinstance(part.value, cst.Call))

@@ -59,7 +59,7 @@ def remove_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def shuffle_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
-    """Yield edits that exchange two methods of equal name, or whose second uses the first in a decorator or default value."""
+    """Yield edits that exchange two methods if both have one name, or the second's decorators or defaults use the first."""
     for first, second in combinations(_list_methods(node), 2):
         names = set[str]().union(*(find_names(part) for part in (*second.decorators, second.params)))
         if first.name.value == second.name.value or first.name.value in names:
@@ -88,7 +88,7 @@ def invert_if(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def shuffle_lines(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Yield edits that exchange neighbouring assignments, calls, `del` and `yield` statements, or `if`, loop, `with`, `try`."""
+    """Yield edits that exchange two neighbours, each an assignment, call, `del`, `yield`, `if`, loop, `with` or `try`."""
     if isinstance(node, cst.IndentedBlock):
         for before, after in pairwise(node.body):
             if _is_movable(before) and _is_movable(after):

@@ -1,7 +1,7 @@
 """Functions of generated practice repositories: parameters, one to three rules, example arguments.
 
 Each kind of module has its own generators of functions. Two kinds of module are held out for evaluation. Training tasks
-contain neither these kinds nor functions with the same sequence of rule types.
+contain neither these kinds, nor functions whose sequence of rule types occurs in these kinds.
 """
 
 import random
@@ -103,13 +103,13 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
 """Maximum lines of a function body made by `blended`, without `return`, so that an agent's file window (ten lines) shows all."""
-HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""Sequences of rule types that `blended` must not use: held-out ones, and three `bound` rules, of which two are often equal."""
+EXCLUDED_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
+"""Sequences of rule types that `blended` never uses: those of held-out modules, and three `bound` rules (two are often equal)."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)
     for sorts in product(NUM_LINES, repeat=num_rules)
-    if sum(NUM_LINES[sort] for sort in sorts) <= MAX_BODY_LINES and sorts not in HELD_OUT_BLENDS
+    if sum(NUM_LINES[sort] for sort in sorts) <= MAX_BODY_LINES and sorts not in EXCLUDED_BLENDS
 ]
 """Sequences of two or three rule types from which `blended` draws one for each function."""
 

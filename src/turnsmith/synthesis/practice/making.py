@@ -81,8 +81,8 @@ async def make_repository_tasks(
     suite = Suite(PYTEST_COMMAND, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
     before = await run_suite(provider, (repository.layer,), suite)
     if not before.passing:
-        reason = f"no test of the practice repository {practice.name} passes in the sandbox"
-        raise UsageError(f"{reason}: raise the sandbox's limits ([sandbox]). The log ends: {before.last_line!r}")
+        reason = f"no test of the practice repository {practice.name} passes; its log ends {before.last_line!r}"
+        raise UsageError(f"{reason}: raise the sandbox's limits in the configuration's section [sandbox]")
     candidates = [write_candidate(repository, Bug((bug,))) for bug in draw_bugs(practice)]
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
     made = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}

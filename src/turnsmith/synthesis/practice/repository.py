@@ -43,7 +43,7 @@ _VOWELS = "a e i o u ai ea oo".split()
 _CODAS = "b ck d g l ll m n nd nt p r rd rn s sk st t x".split()
 
 RESERVED = {"each", "list", "max", "min", "range", "self", "set", "str", "sum", "test"}
-"""Names that the generated code needs, which are not drawn as variable names."""
+"""Names that the generated code uses itself, and that are therefore not drawn as variable names."""
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ CHUNK_NUMBERS = 2**22
 """Count of numbers that are hashed at once; each number takes about 8 bytes of working memory."""
 
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Bytes per number → integer dtype of that width."""
+"""Bytes per number → integer dtype of equal width, as which the bits of weights are read for hashing."""
 PROBE_ROWS = 256
-"""Number of rows of the identity matrix that are multiplied at once."""
+"""Number of rows of the identity that a layer multiplies at once, when its packed weight is recovered."""
 
 
 def digest_bytes(tensor: Tensor) -> str:
@@ -77,7 +77,7 @@ def shift(numbers: Tensor, bits: int) -> Tensor:
 
 
 def read_held(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the name and value of every weight in a model. Raises ValueError if a packed copy differs from its weight."""
+    """Yield name and value of every weight in a model. Raises ValueError if vLLM's copy of a weight, packed for CPUs, differs."""
     seen: set[Tensor] = set()
     for prefix, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):

@@ -53,7 +53,7 @@ class FileTransport(WeightTransferEngine[FileInit, FileUpdate]):
         """Do nothing: the model stays unchanged until the file is verified."""
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        """Load a file's weights as the base class does, but without waiting for an accelerator, which a CPU lacks."""
+        """Load a file's weights. Unlike the base class, wait for the device only if it is an accelerator."""
         self.receive_weights(self.parse_update_info(update_info))
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
