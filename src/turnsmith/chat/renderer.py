@@ -73,7 +73,7 @@ class ChatRenderer:
         return token_ids[1:] if after == self.end_of_turn_id else token_ids
 
     def reply_ids(self, text: str) -> list[int]:
-        """Return the token ids of a turn by another agent, with end-of-turn token, tokenised as the first turn after the prompt."""
+        """Return the token ids of a turn by another agent, with end-of-turn token, as if it stood right after the prompt."""
         before, both = self.content_ids(self._context), self.content_ids(self._context + self._lead + text)
         is_whole = both[: len(before)] == before
         token_ids = both[len(before) :] if is_whole else self.content_ids(self._lead + text)

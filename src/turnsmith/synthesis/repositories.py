@@ -1,8 +1,8 @@
 """Folders of tasks with inserted bugs, stacked as layers: a layer with the clean source tree, and a small layer per bug.
 
-The layer of a bug holds the changed files, which hide the clean files in the layer below, and a `.git` whose one commit is
-the tree with the bug. If a package has many bugs, those that change the same files share a third layer. The third layer has
-the git objects that are equal for all these bugs.
+The layer of a bug holds the changed files, which hide the clean files in the layer below. Its `.git` has one commit, the tree
+with the bug. If a package has many bugs, those that change the same files share a third layer. The third layer has the git
+objects that are equal for all these bugs.
 """
 
 import difflib

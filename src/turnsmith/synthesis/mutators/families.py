@@ -88,7 +88,7 @@ def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def name_removal(statement: cst.CSTNode) -> str:
-    """Return the name of the mutation that removes a statement; "" if it is not removed, such as a variable's first assignment."""
+    """Return the name of the mutation that removes a statement; "" for others, such as a variable's first assignment."""
     match statement:
         case cst.If(orelse=None):
             return "remove_if"
