@@ -37,7 +37,7 @@ class DialogueFactory(Protocol):
     """Factory of dialogues for the episodes of a run."""
 
     def open(self, begun: Trajectory, config: AgentConfig, decoding: SamplingParams | None = None) -> Dialogue:
-        """Open an episode's dialogue; the trajectory `begun` has no turns yet. `decoding` None means temperature 1 without filters."""
+        """Open an episode's dialogue; the trajectory `begun` has no turns yet. `decoding` None: temperature 1, no filters."""
 
     def count_prompt(self, system: str, issue: str) -> int:
         """Count the tokens of the first prompt with these messages."""
