@@ -73,7 +73,7 @@ def read_turn(
 def find_wrong_tokens(
     token_ids: Sequence[int], scored: Sequence[int], history: Sequence[int], asked: np.ndarray, vocabulary: int
 ) -> str:
-    """Describe a fault, else "": prompt `history` is not `asked`, log-probs are of other tokens (`scored`), a token is invalid."""
+    """Describe a fault, else "": prompt `history` is not `asked`, log-probs are of other tokens `scored`, a token is invalid."""
     if not np.array_equal(history, asked):
         return f"its prompt of {len(history)} tokens is not the requested one of {len(asked)} tokens"
     if list(scored) != list(token_ids):
