@@ -43,7 +43,7 @@ class OutOfBudget(TurnsmithError):
     """The budget of a run is spent; the run stops and can be resumed with a larger budget."""
 
 
-class InfrastructureStorm(TurnsmithError):
+class TooManyFailures(TurnsmithError):
     """Too many rollouts of one iteration were lost to faults of sandboxes or engine, so the run stops."""
 
 

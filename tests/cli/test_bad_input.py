@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from turnsmith.cli.errors import explain, is_disk_full, leaves
-from turnsmith.errors import EngineError, InfrastructureStorm, UsageError
+from turnsmith.errors import EngineError, TooManyFailures, UsageError
 from turnsmith.runs.folder import RunFolder, claim
 
 
@@ -308,7 +308,7 @@ def test_an_error_of_many_rollouts_is_printed_once():
 
 
 def test_errors_of_the_system_have_exit_code_1():
-    assert explain(InfrastructureStorm("too many")) == ("too many", 1)
+    assert explain(TooManyFailures("too many")) == ("too many", 1)
     assert explain(EngineError("no")) == ("no", 1)
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.machine.host_processes import wait_until
 from turnsmith.environments import equipping
 from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, Recipe, build, find_cause
-from turnsmith.environments.equipping import EnvironmentOptions, equip
+from turnsmith.environments.equipping import EnvironmentOptions, build_first_working
 from turnsmith.environments.pythons import find_pythons
 
 
@@ -63,10 +63,10 @@ def test_what_has_failed_fails_again_at_once_until_the_next_command(tree, tmp_pa
     facts = {"date": "2024-05-03", "version": "1", "options": options, "stopped": threading.Event()}
     for _ in range(2):
         with pytest.raises(BuildFailed):
-            equip({}, (tree,), "/testbed", tmp_path, **facts)
+            build_first_working({}, (tree,), "/testbed", tmp_path, **facts)
         (tmp_path / "remedy").touch()
     monkeypatch.setattr(equipping, "_failed", {})  # as in another process
-    assert equip({}, (tree,), "/testbed", tmp_path, **facts).folder.is_dir()
+    assert build_first_working({}, (tree,), "/testbed", tmp_path, **facts).folder.is_dir()
 
 
 def test_whoever_stops_it_waits_for_nothing_and_nothing_is_left(tree, tmp_path):

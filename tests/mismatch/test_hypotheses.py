@@ -6,7 +6,7 @@ import torch
 
 from support.models.small_models import make_model
 from turnsmith.mismatch import faults, forward, settings, tokenisation
-from turnsmith.mismatch.report import MismatchReport, Setting, Toggle
+from turnsmith.mismatch.report import FaultResult, MismatchReport, SamplerFit
 from turnsmith.training.sampler_settings import Alternative
 from turnsmith.types import Trajectory, Turn
 
@@ -132,13 +132,13 @@ def test_reported_setting_is_fitted(model, trajectory):
 def make_report(gap, toggles=(), setting=None):
     return MismatchReport(
         stage="rl", iteration=0, weights="the base", dtype="float32", num_trajectories=1, num_tokens=9, gap=gap, rounding=1e-4,
-        toggles=[Toggle(family="f", name=name, gap=gap * (1 - share), share=share) for name, share in toggles],
+        toggles=[FaultResult(family="f", name=name, gap=gap * (1 - share), share=share) for name, share in toggles],
         setting=setting, by_turn=[], by_position=[], remarks=[],
     )  # fmt: skip
 
 
 def make_setting(nats):
-    return Setting(name="drawn at top_k 4", nats=nats, needed=17.5, surprise=0.4, entropy=0.5, expected=0.41)
+    return SamplerFit(name="drawn at top_k 4", nats=nats, needed=17.5, surprise=0.4, entropy=0.5, expected=0.41)
 
 
 def test_conclusion_is_a_fault_nothing_or_unexplained():

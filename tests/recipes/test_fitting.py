@@ -45,8 +45,8 @@ def test_a_task_longer_than_the_context_is_set_aside_with_its_reason(open_run):
         assert [task.instance_id for task in task_set.tasks] == ["a", "c"]
         assert task_set.excluded["b"].detail.startswith("the first prompt has ")
     assert run.progress.lines == [
-        f"held: 1 of 3 tasks cannot be played: the first prompt does not fit into agent.max_context ({MAX_CONTEXT}), e.g. b",
-        f"train: 1 of 3 tasks cannot be played: the first prompt does not fit into rft.max_context ({MAX_CONTEXT}), e.g. b",
+        f"held: 1 of 3 tasks cannot be used: the first prompt does not fit into agent.max_context ({MAX_CONTEXT}), e.g. b",
+        f"train: 1 of 3 tasks cannot be used: the first prompt does not fit into rft.max_context ({MAX_CONTEXT}), e.g. b",
     ]
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pytest import raises
 
 from turnsmith.config import AgentConfig, RolloutConfig
-from turnsmith.errors import InfrastructureStorm
+from turnsmith.errors import TooManyFailures
 from turnsmith.rollouts.generator import retry_lost
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs.journal import read_trajectories
@@ -58,7 +58,7 @@ async def test_failed_sandbox_start_is_retried(make_generator, tree, journal):
 
 async def test_too_many_infrastructure_failures_stop_the_run(make_generator, tree, journal):
     generator = make_generator(FIX, ROLLOUTS, num_failures=99)
-    with raises(InfrastructureStorm, match=r"2 of 2 rollouts were lost.*no room on this machine"):
+    with raises(TooManyFailures, match=r"2 of 2 rollouts were lost.*no room on this machine"):
         await generator.collect(plan(tree, 2), AGENT, journal, label="x")
 
 
@@ -70,7 +70,7 @@ async def test_unsubmitted_work_is_graded(make_generator, tree, journal):
 
 async def test_lost_rollouts_are_repeated_by_the_next_collection(make_generator, tree, journal):
     rollouts = plan(tree, 2)
-    with raises(InfrastructureStorm):
+    with raises(TooManyFailures):
         await make_generator(FIX, ROLLOUTS, num_failures=99).collect(rollouts, AGENT, journal, label="x")
     again = await make_generator(FIX, ROLLOUTS).collect(rollouts, AGENT, journal, label="x")
     assert all(trajectory.resolved for trajectory in again)
@@ -78,7 +78,7 @@ async def test_lost_rollouts_are_repeated_by_the_next_collection(make_generator,
 
 async def test_setup_runs_before_the_agent_and_its_failure_is_infrastructure(make_generator, tree, journal):
     broken = replace(tree, task=tree.task.model_copy(update={"setup": ["exit 3"]}))
-    with raises(InfrastructureStorm, match=r"set-up command 'exit 3' of .* ended with 3"):
+    with raises(TooManyFailures, match=r"set-up command 'exit 3' of .* ended with 3"):
         await make_generator(FIX, ROLLOUTS).collect(plan(broken, 1), AGENT, journal, label="x")
 
 

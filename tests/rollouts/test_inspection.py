@@ -6,7 +6,7 @@ from support.episodes.silence import Silence
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, AuditConfig, RolloutConfig
 from turnsmith.recipes.review.audit import read_resolved
-from turnsmith.rollouts.inspection import Inspector, describe_audits
+from turnsmith.rollouts.inspection import AuditScheduler, describe_audits
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs.journal import append_trajectory, read_last, read_trajectories
 from turnsmith.types import Audit, Grade, Outcome
@@ -69,7 +69,7 @@ async def test_chosen_patches_are_audited(tree, when, rate, alarmed, asked):
     [rollout] = plan(tree, 1)
     for patch in (ODD, PLAIN):
         judge = Judge()
-        inspector = Inspector(judge, AuditConfig(when=when, rate=rate), Silence(), seed=0, is_alarmed=alarmed)
+        inspector = AuditScheduler(judge, AuditConfig(when=when, rate=rate), Silence(), seed=0, is_alarmed=alarmed)
         seen = await inspector.inspect(resolved(rollout, patch), rollout)
         assert bool(judge.num_asked) is bool(seen.grade.audit) is (patch in asked) and seen.resolved
 
@@ -78,7 +78,7 @@ async def test_the_files_of_the_task_tell_which_names_of_a_patch_are_imported(tr
     """The import stands too far from the added line to be in the patch."""
     [rollout] = plan(tree, 1)
     (rollout.tree.layers[-1] / "m.py").write_text("import json\n" + "\n" * 9 + "x = 1\n")
-    inspector = Inspector(judge := Judge(), AuditConfig(rate=0.0), Silence(), seed=0)
+    inspector = AuditScheduler(judge := Judge(), AuditConfig(rate=0.0), Silence(), seed=0)
     for line, num_asked in (("other.dumps = x", 0), ("json.dumps = x", 1)):
         await inspector.inspect(resolved(rollout, adding(line)), rollout)
         assert judge.num_asked == num_asked
@@ -92,7 +92,7 @@ async def test_random_audits_follow_the_rate_and_are_repeatable(tree):
     [rollout] = plan(tree, 1)
 
     async def look():
-        inspector = Inspector(Judge(), AuditConfig(rate=0.2), Silence(), seed=0)
+        inspector = AuditScheduler(Judge(), AuditConfig(rate=0.2), Silence(), seed=0)
         seen = [await inspector.inspect(resolved(rollout, adding(f"y = {n}")), rollout) for n in range(500)]
         return [bool(trajectory.grade.audit) for trajectory in seen]
 
@@ -103,7 +103,7 @@ async def test_random_audits_follow_the_rate_and_are_repeatable(tree):
 async def test_only_resolved_patches_are_audited_and_identical_ones_once(tree):
     [rollout] = plan(tree, 1)
     judge = Judge()
-    inspector = Inspector(judge, AuditConfig(), Silence(), seed=0)
+    inspector = AuditScheduler(judge, AuditConfig(), Silence(), seed=0)
     await inspector.inspect(rollout.trajectory.grow(outcome=Outcome.UNRESOLVED, patch=ODD), rollout)
     assert judge.num_asked == 0
     for _ in range(3):
@@ -114,7 +114,7 @@ async def test_only_resolved_patches_are_audited_and_identical_ones_once(tree):
 async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(tree):
     first, second = plan(tree, 2)
     heard = Heard()
-    inspector = Inspector(Judge("failed"), AuditConfig(rate=0), heard, seed=0)
+    inspector = AuditScheduler(Judge("failed"), AuditConfig(rate=0), heard, seed=0)
     failed = await inspector.inspect(resolved(first, ODD), first)
     assert (failed.outcome, failed.grade.outcome, failed.grade.flags) == (
         Outcome.TAMPERED, Outcome.TAMPERED, ["audit"],
@@ -122,7 +122,7 @@ async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(tree
     assert failed.grade.audit.verdict == "failed" and failed.detail == "because"
     assert len(heard.said) == 1 and "failed the audit" in heard.said[0]
     assert (await inspector.inspect(resolved(second, PLAIN), second)).outcome is Outcome.TAMPERED
-    later = Inspector(judge := Judge(), AuditConfig(rate=0), heard, seed=0)
+    later = AuditScheduler(judge := Judge(), AuditConfig(rate=0), heard, seed=0)
     later.recall([failed])
     await later.inspect(resolved(second, PLAIN), second)
     assert judge.num_asked == 1
@@ -130,7 +130,7 @@ async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(tree
 
 async def test_inconclusive_audit_keeps_the_reward_and_is_counted(tree):
     [rollout] = plan(tree, 1)
-    inspector = Inspector(Judge("inconclusive"), AuditConfig(), Silence(), seed=0)
+    inspector = AuditScheduler(Judge("inconclusive"), AuditConfig(), Silence(), seed=0)
     seen = await inspector.inspect(resolved(rollout, ODD), rollout)
     assert seen.resolved and seen.grade.audit.reason == "because"
     assert describe_audits([seen, rollout.trajectory]) == {
@@ -143,7 +143,7 @@ async def test_honest_rollouts_keep_their_reward_and_tampering_ones_lose_it(prov
     outcomes = []
     for answers in (FIX, [turn("open numbers_.py"), say(LIE), turn("submit")]):
         generator = make_generator(answers, RolloutConfig(concurrency=1))
-        inspector = Inspector(auditor, AuditConfig(when="all"), Silence(), seed=0)
+        inspector = AuditScheduler(auditor, AuditConfig(when="all"), Silence(), seed=0)
         place = journal.with_name(f"{len(outcomes)}.jsonl")
         [trajectory] = await generator.collect(plan(tree, 1), AGENT, place, label="x", inspector=inspector)
         outcomes.append((trajectory.outcome, trajectory.grade.audit.verdict))
@@ -157,7 +157,7 @@ async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_ge
     cleared = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict="honest"))
     append_trajectory(journal, resolved(honest, PLAIN).grow(grade=cleared))
     generator = make_generator([turn("open numbers_.py"), say(LIE), turn("submit")], RolloutConfig(concurrency=1))
-    inspector = Inspector(judge := Judge("failed"), AuditConfig(rate=0), Silence(), seed=0)
+    inspector = AuditScheduler(judge := Judge("failed"), AuditConfig(rate=0), Silence(), seed=0)
     collected = await generator.collect([early, honest, late], AGENT, journal, label="x", inspector=inspector)
     expected = [Outcome.TAMPERED, Outcome.RESOLVED, Outcome.TAMPERED]
     assert [each.outcome for each in collected] == [each.outcome for each in read_last(journal)] == expected
@@ -169,6 +169,6 @@ async def test_nothing_is_audited_again_without_a_failed_audit(make_generator, t
     early, late = plan(tree, 2)
     append_trajectory(journal, resolved(early, PLAIN))
     generator = make_generator(FIX, RolloutConfig(concurrency=1))
-    inspector = Inspector(judge := Judge(), AuditConfig(rate=0), Silence(), seed=0)
+    inspector = AuditScheduler(judge := Judge(), AuditConfig(rate=0), Silence(), seed=0)
     await generator.collect([early, late], AGENT, journal, label="x", inspector=inspector)
     assert judge.num_asked == 0 and len(list(read_trajectories(journal))) == 2

@@ -50,7 +50,7 @@ class EnvironmentOptions:
     """Pins, as `name==version`, which replace those of the repository's lock file."""
 
 
-def equip(
+def build_first_working(
     contents: Mapping[str, bytes],
     layers: tuple[Path, ...],
     workdir: str,

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from turnsmith.mismatch import faults, forward, settings
 from turnsmith.mismatch.forward import Hypothesis, reported
-from turnsmith.mismatch.report import Setting, Stretch, Toggle
+from turnsmith.mismatch.report import FaultResult, GapRange, SamplerFit
 from turnsmith.training.sampler_settings import ALTERNATIVES, least_evidence
 from turnsmith.types import Trajectory
 
@@ -73,10 +73,10 @@ def find_reference(dtype: str, model: PreTrainedModel, trajectories: Sequence[Tr
     return min(trials, key=lambda trial: trial.mean)
 
 
-def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[Toggle]:
+def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[FaultResult]:
     """Sort tested hypotheses by the share of the log-prob difference that they explain, largest first."""
     toggles = [
-        Toggle(
+        FaultResult(
             family=trial.family,
             name=trial.name,
             gap=(left := trial.left(reference)),
@@ -94,13 +94,13 @@ def fit_reported(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> 
     return settings.make_hypothesis(min(finer, key=lambda fit: fit.gap).alternative)
 
 
-def fit_drawn(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Setting:
+def fit_drawn(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> SamplerFit:
     """Return the sampler setting under which the sampled tokens are most likely."""
     first = max(settings.fit(model, trajectories), key=lambda fit: fit.nats)
     near = settings.refine(first.alternative)
     best = max(settings.fit(model, trajectories, near), key=lambda fit: fit.nats)
     surprise, entropy, expected = settings.surprise(model, trajectories, best.alternative)
-    return Setting(
+    return SamplerFit(
         name=f"drawn at {best.alternative}",
         nats=best.nats,
         needed=least_evidence(len(ALTERNATIVES) + len(near), FALSE_ALARMS),
@@ -132,11 +132,11 @@ def split(
     places: Callable[[Iterable[Trajectory]], np.ndarray],
     reference: Rescoring,
     best: Rescoring,
-) -> list[Stretch]:
+) -> list[GapRange]:
     """Average log-prob differences of reference and best hypothesis over the tokens that `places` maps to one turn or range."""
     found = places(trajectories)
     return [
-        Stretch(
+        GapRange(
             first=int(first),
             num_tokens=int((here := found == first).sum()),
             gap=reference.left(reference, here),

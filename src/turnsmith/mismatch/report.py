@@ -6,7 +6,7 @@ MIN_SHARE = 0.5
 """Smallest fraction of the log-prob difference that a fault must explain to be named as its cause."""
 
 
-class Toggle(Record):
+class FaultResult(Record):
     """Result of one tested fault of the engine."""
 
     family: str
@@ -20,7 +20,7 @@ class Toggle(Record):
     """Fraction of the log-prob difference of engine and policy that disappears under this fault; negative if it grows."""
 
 
-class Setting(Record):
+class SamplerFit(Record):
     """Sampler setting, of the tried temperatures and filters, under which the sampled tokens are most likely."""
 
     name: str
@@ -46,7 +46,7 @@ class Setting(Record):
         return 1 - abs(self.surprise - self.expected) / difference if difference else 0.0
 
 
-class Stretch(Record):
+class GapRange(Record):
     """Mean log-prob differences over the tokens of one turn or of one range of positions."""
 
     first: int
@@ -73,12 +73,12 @@ class MismatchReport(Record):
     """Mean |difference| between the engine's log-probs and the reference's, nats per token."""
     rounding: float
     """Largest `gap` that the report attributes to rounding, nats per token."""
-    toggles: list[Toggle]
+    toggles: list[FaultResult]
     """Tested faults of the engine, best explanation first."""
-    setting: Setting | None
+    setting: SamplerFit | None
     """Sampler setting under which the tokens are most likely; None (not tested) if `gap` is above `rounding`."""
-    by_turn: list[Stretch]
-    by_position: list[Stretch]
+    by_turn: list[GapRange]
+    by_position: list[GapRange]
     remarks: list[str]
     """Sentences on untested faults, on turns whose tokens change if tokenised again, and on warnings of the training run."""
 

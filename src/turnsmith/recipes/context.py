@@ -10,7 +10,7 @@ from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
 from turnsmith.recipes.policy.base import Policy
 from turnsmith.rollouts.generator import Generator
-from turnsmith.rollouts.inspection import Inspector
+from turnsmith.rollouts.inspection import AuditScheduler
 from turnsmith.rollouts.rollout import draw_seed
 from turnsmith.runs.folder import IterationFolder, RunFolder, read_json
 from turnsmith.tasks.task_set import TaskSet
@@ -50,7 +50,7 @@ class RunContext:
         """Return the agent's configuration with the turn and context limits of RFT or of a stage."""
         return self.config.agent.model_copy(update={"max_turns": limits.max_turns, "max_context": limits.max_context})
 
-    def open_inspection(self, *, is_alarmed: bool = False) -> Inspector | None:
+    def open_inspection(self, *, is_alarmed: bool = False) -> AuditScheduler | None:
         """Return the inspector that audits an iteration's rewards, or None if audits are off.
 
         `is_alarmed` is true if a patch of the previous iteration failed its audit; then all resolved patches are audited.
@@ -58,7 +58,7 @@ class RunContext:
         audit = self.config.audit
         if audit.when == "off":
             return None
-        return Inspector(self.auditor, audit, self.progress, seed=self.config.seed, is_alarmed=is_alarmed)
+        return AuditScheduler(self.auditor, audit, self.progress, seed=self.config.seed, is_alarmed=is_alarmed)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def fit(task_set: TaskSet, limits: Sequence[ContextLimit], named: Collection[str
     kept = [task for task in task_set.tasks if task.instance_id not in misfits]
     if refused := next((name for name in misfits if name in named or not kept), ""):
         raise UsageError(f"task {refused}: {misfits[refused].detail}")
-    for line in describe_excluded(misfits, len(task_set.tasks), "cannot be played"):
+    for line in describe_excluded(misfits, len(task_set.tasks), "cannot be used"):
         run.progress.log(f"{task_set.name}: {line}")
     return replace(task_set, tasks=kept, excluded={**task_set.excluded, **misfits})
 

@@ -54,7 +54,7 @@ def summary(iteration: Iteration, metrics: Metrics) -> str:
         f"{iteration.stage.name} {iteration.number + 1}/{iteration.stage.iterations}: "
         f"resolved {metrics['rollouts/resolved_rate']:.1%}, {metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
         f"{metrics['groups/with_signal']:.0f}/{metrics['groups/all']:.0f}, {metrics['optimizer/steps']:.0f} steps, "
-        f"log-prob gap {gap}, exploit contact {metrics['contact/flagged_rate']:.0%}, "
+        f"log-prob gap {gap}, suspicious patches {metrics['contact/flagged_rate']:.0%}, "
         f"{metrics['time/collect_s']:.0f} s + {metrics['time/train_s']:.0f} s"
     )
 

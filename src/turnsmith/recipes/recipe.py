@@ -38,7 +38,7 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress | 
     """Start or resume a run in its folder, write `results.json` at its end, and return all results.
 
     Without `progress`, progress is written to `run.log` only. An error that stops the run is also written to `stopped.txt`.
-    Raises UsageError, InfrastructureStorm, TrainingError, NoSignal.
+    Raises UsageError, TooManyFailures, TrainingError, NoSignal.
     """
     config = make_paths_absolute(config)
     for fault in find_faults(config):

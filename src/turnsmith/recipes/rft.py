@@ -13,7 +13,7 @@ from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.imitation import load_samples, name_origin, read_conversations, refuse_evaluated
-from turnsmith.recipes.steps import deal, take_steps
+from turnsmith.recipes.steps import batch_samples, take_steps
 from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import refuse_unproven, to_rft_sample
@@ -121,7 +121,7 @@ def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> l
 
 def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:
     seeds = [draw_seed(f"{seed}/{RFT}/{epoch}/batches") for epoch in range(rft.epochs)]
-    return [batch for seed in seeds for batch in deal(samples, rft, seed)]
+    return [batch for seed in seeds for batch in batch_samples(samples, rft, seed)]
 
 
 def make_loss(batch: list[Sample]) -> LossFn:

@@ -21,7 +21,7 @@ from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
 from turnsmith.recipes.metrics import describe, merge_steps, report
 from turnsmith.recipes.sampler_check import check_sampler, measure_gap
-from turnsmith.recipes.steps import deal, take_steps
+from turnsmith.recipes.steps import batch_samples, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.rollouts.samples import refuse_unproven, to_groups, to_samples
@@ -33,7 +33,7 @@ from turnsmith.types import Group, Sample, Trajectory
 
 
 async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
-    """Run the unfinished iterations of a stage. Raises TrainingError, NoSignal, InfrastructureStorm."""
+    """Run the unfinished iterations of a stage. Raises TrainingError, NoSignal, TooManyFailures."""
     with closing(await run.token_policy.start_training(stage.optimizer)) as trainer:
         await resume(trainer, stage, run)
         check_silence(stage, run)
@@ -119,7 +119,7 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     if stage.is_cap:
         counts |= describe_weights(samples, stage.is_cap)
         samples = [correct(sample, stage.is_cap) for sample in samples]
-    batches = deal(samples, stage, iteration.seed("batches"))
+    batches = batch_samples(samples, stage, iteration.seed("batches"))
     label = f"{stage.name}: training, iteration {iteration.number + 1}"
     steps = await take_steps(trainer, batches, make_loss, label, run.progress)
     means = merge_steps(steps, [sum(packed.num_loss_tokens for packed in batch) for batch in batches])

@@ -15,9 +15,9 @@ from turnsmith.agent.dialogues.base import DialogueFactory
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import AgentConfig, RolloutConfig
-from turnsmith.errors import InfrastructureStorm, SandboxError
+from turnsmith.errors import SandboxError, TooManyFailures
 from turnsmith.grading.grading import Grader
-from turnsmith.rollouts.inspection import Inspector
+from turnsmith.rollouts.inspection import AuditScheduler
 from turnsmith.rollouts.rollout import Rollout
 from turnsmith.runs.journal import append_trajectory, read_trajectories
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
@@ -58,12 +58,12 @@ class Generator:
         *,
         label: str,
         demonstration: bool = False,
-        inspector: Inspector | None = None,
+        inspector: AuditScheduler | None = None,
     ) -> list[Trajectory]:
         """Run the rollouts that the journal lacks; return all trajectories in the order of `rollouts`.
 
         Rollouts that failed by faults of sandbox or engine run again. An inspector audits the resolved patches that it chooses
-        before they are written and, after a failed audit, those that were written without one. Raises InfrastructureStorm if
+        before they are written and, after a failed audit, those that were written without one. Raises TooManyFailures if
         too many rollouts fail by such faults.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
@@ -90,7 +90,7 @@ class Generator:
         return trajectories
 
     async def _inspect_overdue(
-        self, rollouts: Sequence[Rollout], done: dict[str, Trajectory], journal: Path, inspector: Inspector
+        self, rollouts: Sequence[Rollout], done: dict[str, Trajectory], journal: Path, inspector: AuditScheduler
     ) -> None:
         """Audit resolved patches that had no audit when another patch failed its audit; append the results to the journal."""
         overdue = [rollout for rollout in rollouts if inspector.is_overdue(done[rollout.trajectory.trajectory_id])]
@@ -141,7 +141,7 @@ class Generator:
         lost = [trajectory for trajectory in trajectories if OUTCOMES[trajectory.outcome].retried]
         num, total = len(lost), len(trajectories)
         if lost and (num > MAX_INFRASTRUCTURE_SHARE * total or num == total):
-            raise InfrastructureStorm(
+            raise TooManyFailures(
                 f"{num} of {total} rollouts were lost to faults of sandboxes or engine "
                 f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair the cause, then resume the run"
             )

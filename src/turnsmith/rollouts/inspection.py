@@ -22,7 +22,7 @@ RISE = 0.05
 
 
 @dataclass
-class Inspector:
+class AuditScheduler:
     """Auditor of suspicious patches and of a random share of the other patches; after a failed audit, of all patches."""
 
     auditor: Auditor

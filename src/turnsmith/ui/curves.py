@@ -38,7 +38,7 @@ STYLE: Any = {
 PANELS = {
     "turns per episode": "rollouts/turns_mean",
     "submitted": "rollouts/submit_rate",
-    "exploit contact": "contact/flagged_rate",
+    "suspicious patches": "contact/flagged_rate",
     "entropy of tokens (nats)": "loss/entropy",
     "engine–trainer gap": "logprob_gap/mean",
 }

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnsmith.engines.endpoint.account import Entry
-from turnsmith.mismatch.report import MismatchReport, Stretch
+from turnsmith.mismatch.report import GapRange, MismatchReport
 from turnsmith.runs.journal import JournalEntry
 from turnsmith.types import Isolation
 from turnsmith.ui.reading import FinishedIteration, name_stage
@@ -22,7 +22,7 @@ ITERATION_COLUMNS = {
     "turns": "{rollouts/turns_mean:.1f}",
     "submit": "{rollouts/submit_rate:.0%}",
     "signal": "{groups/with_signal:.0f}/{groups/all:.0f}",
-    "contact": "{contact/flagged_rate:.0%}",
+    "suspicious": "{contact/flagged_rate:.0%}",
     "entropy": "{loss/entropy:.3f}",
     "gap": "{logprob_gap/mean:.0e}",
     "seconds": "{time/collect_s:.0f}+{time/train_s:.0f}",
@@ -197,7 +197,7 @@ def causes_table(report: MismatchReport) -> Table:
     """Make a table of the share of the log-prob gap that each suspected fault explains, the largest first."""
     policy = ["", f"the policy in {report.dtype}, weights of {report.weights}", f"{report.gap:.2e}", ""]
     rows = [[each.family, each.name, f"{each.gap:.2e}", _percent(each.share)] for each in report.toggles[:MAX_CAUSES]]
-    return make_table(["toggled", "were this the engine", "gap", "explained"], [policy, *rows], num_names=2)
+    return make_table(["fault", "engine with this fault", "gap", "explained"], [policy, *rows], num_names=2)
 
 
 def _percent(share: float) -> str:
@@ -210,6 +210,6 @@ def stretches_table(report: MismatchReport) -> Table:
     return make_table(["by", "from", "tokens", "gap", "left"], rows, num_names=1, is_grouped=True)
 
 
-def _list_stretches(name: str, places: Sequence[Stretch]) -> Iterator[list[object]]:
+def _list_stretches(name: str, places: Sequence[GapRange]) -> Iterator[list[object]]:
     for place in places:
         yield [name, place.first, place.num_tokens, f"{place.gap:.1e}", f"{place.left:.1e}"]

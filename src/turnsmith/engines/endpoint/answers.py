@@ -119,7 +119,7 @@ def describe_error(body: object) -> str:
     return message if isinstance(message, str) else ""
 
 
-class PassingFault(Exception):
+class TransientError(Exception):
     """Failure of a request that a retry may fix. `wait_s` is the wait that the server asks for, or None."""
 
     def __init__(self, text: str, wait_s: float | None = None) -> None:
@@ -140,7 +140,7 @@ class Refusal(Exception):
         return self.status in (400, 413, 422) and bool(_CONTEXT.search(str(self)))
 
 
-def classify_error(error: APIStatusError) -> PassingFault | Refusal:
+def classify_error(error: APIStatusError) -> TransientError | Refusal:
     """Classify an HTTP error of the server as transient or permanent, by its status."""
     status = error.status_code
     message, code = describe_error(error.body), getattr(error, "code", None)
@@ -148,5 +148,5 @@ def classify_error(error: APIStatusError) -> PassingFault | Refusal:
     if code == "insufficient_quota":
         return Refusal(402, text)
     if is_busy(status):
-        return PassingFault(text, read_wait(error.response.headers))
+        return TransientError(text, read_wait(error.response.headers))
     return Refusal(status, f"{text} {code or ''}".strip())

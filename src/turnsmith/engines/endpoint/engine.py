@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from turnsmith.config import EndpointConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
 from turnsmith.engines.endpoint.account import Account
-from turnsmith.engines.endpoint.answers import HOPELESS, PassingFault, Refusal, classify_error, read_reply, read_usage
+from turnsmith.engines.endpoint.answers import HOPELESS, Refusal, TransientError, classify_error, read_reply, read_usage
 from turnsmith.errors import EngineError, OutOfBudget, UsageError
 from turnsmith.io.files import parse_json
 from turnsmith.io.http import find_wait
@@ -74,14 +74,14 @@ class EndpointEngine:
         """Send a request until the server answers with a turn or no retry is left. Raises Refusal, EngineError."""
         num_tries = RETRIES + 1
         tries = AsyncRetrying(
-            retry=retry_if_exception_type(PassingFault),
+            retry=retry_if_exception_type(TransientError),
             stop=stop_after_attempt(num_tries),
             wait=self._find_wait,
             reraise=True,
         )
         try:
             return await tries(self._ask, request)
-        except PassingFault as fault:
+        except TransientError as fault:
             text = f"{self.config.address} gave no turn in {num_tries} tries: {fault}"
             raise EngineError(self.hide(text)) from None
 
@@ -98,7 +98,7 @@ class EndpointEngine:
         return min(wait_s * random.uniform(0.5, 1.5), MAX_WAIT_S)
 
     async def _ask(self, request: ChatRequest) -> Reply:
-        """Send one request and record its tokens and cost. Raises PassingFault, Refusal, OutOfBudget."""
+        """Send one request and record its tokens and cost. Raises TransientError, Refusal, OutOfBudget."""
         await self._rate_limiter.wait()
         await self._check_budget()
         with self._under_way():
@@ -108,7 +108,7 @@ class EndpointEngine:
         try:
             return read_reply(answer, request, usage)
         except ValueError as error:
-            raise PassingFault(str(error)) from None
+            raise TransientError(str(error)) from None
 
     async def _check_budget(self) -> None:
         """Raise OutOfBudget if the budget is spent; before that, wait until the costs of all running requests are recorded."""
@@ -132,7 +132,7 @@ class EndpointEngine:
                 self._is_idle.set()
 
     async def _send(self, request: ChatRequest) -> dict[str, Any]:
-        """Send one request and return the server's answer as JSON. Raises PassingFault, Refusal."""
+        """Send one request and return the server's answer as JSON. Raises TransientError, Refusal."""
         stage, create = stage_of(request), self.client.chat.completions.with_raw_response.create
         messages: list[Any] = [{"role": each.role, "content": encode(each.text).decode()} for each in request.messages]
         body = to_body(request, self.config)
@@ -145,7 +145,7 @@ class EndpointEngine:
             raise classify_error(error) from None
         except (APIConnectionError, TimeoutError, ValueError) as error:
             self.account.record_loss(stage)
-            raise PassingFault(describe(error)) from None
+            raise TransientError(describe(error)) from None
         except asyncio.CancelledError:
             self.account.record_loss(stage)
             raise

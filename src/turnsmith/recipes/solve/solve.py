@@ -11,7 +11,7 @@ from turnsmith.agent.loop import check_fits
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import RunConfig
 from turnsmith.environments.building import BuildFailed, Environment
-from turnsmith.environments.equipping import EnvironmentOptions, equip
+from turnsmith.environments.equipping import EnvironmentOptions, build_first_working
 from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.git.checkout import Checkout
 from turnsmith.git.history import find_date, find_version
@@ -112,7 +112,9 @@ async def build_environment(
             date, version = find_date(history, "HEAD"), find_version(history, "HEAD")
         except UsageError:  # no commit yet
             date, version = datetime.now(UTC).isoformat(), "0"
-        return equip(contents, (layer,), WORKDIR, folder, date=date, version=version, options=options, stopped=stopped)
+        return build_first_working(
+            contents, (layer,), WORKDIR, folder, date=date, version=version, options=options, stopped=stopped
+        )
 
     try:
         return await asyncio.to_thread(build)

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any
 
 from turnsmith.environments.building import Environment
-from turnsmith.environments.equipping import EnvironmentOptions, equip
+from turnsmith.environments.equipping import EnvironmentOptions, build_first_working
 from turnsmith.git.history import GitHistory, find_date, find_version, read_snapshot
 from turnsmith.git.layers import walk_merged
 from turnsmith.git.one_commit import SYMLINK, TreeFile, read_tree_file, write_history
@@ -115,7 +115,7 @@ async def make_base(
     def make() -> Base:
         snapshot = read_snapshot(history, commit)
         layer = store.write(name, snapshot.tree)
-        environment = equip(
+        environment = build_first_working(
             {path: file.content for path, file in snapshot.tree.items()},
             (layer,),
             WORKDIR,

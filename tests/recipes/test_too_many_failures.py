@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from turnsmith.errors import InfrastructureStorm
+from turnsmith.errors import TooManyFailures
 from turnsmith.recipes.rl import run_stage
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Outcome
@@ -31,7 +31,7 @@ async def test_infrastructure_failures_stop_the_run_before_weights_change(make_r
     run = make_run()
     before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
     tasks, outcome = break_down(run)
-    with pytest.raises(InfrastructureStorm, match=r"4 of 4 rollouts.* resume"):
+    with pytest.raises(TooManyFailures, match=r"4 of 4 rollouts.* resume"):
         await run_stage(SHORT, tasks, run)
     assert {t.outcome for t in read_trajectories(folder.iteration("one", 0).trajectories)} == {outcome}
     assert all(torch.equal(a, b) for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))
@@ -41,7 +41,7 @@ async def test_infrastructure_failures_stop_the_run_before_weights_change(make_r
 async def test_a_resumed_run_repeats_the_lost_rollouts(make_run, folder):
     run = make_run()
     broken, _ = break_sandboxes(run)
-    with pytest.raises(InfrastructureStorm):
+    with pytest.raises(TooManyFailures):
         await run_stage(SHORT, broken, run)
     again = make_run()
     await run_stage(SHORT, again.train_tasks, again)
