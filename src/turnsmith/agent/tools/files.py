@@ -22,7 +22,7 @@ class TextFile:
         return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
     def with_lines(self, first: int, last: int, new: list[str]) -> "TextFile":
-        """Return a copy with the lines `first` to `last` (from 1, inclusive) replaced. CRLF endings are kept."""
+        """Return a copy with the lines `first` to `last` (from 1, inclusive) replaced; `new` gets CRLF if all of these had it."""
         lines = list(self.lines)
         if all(line.endswith("\r") for line in lines[first - 1 : last]):
             new = [line.removesuffix("\r") + "\r" for line in new]

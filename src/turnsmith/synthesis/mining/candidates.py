@@ -62,7 +62,7 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
 
 
 def classify_change(file: FileChange) -> str:
-    """Classify a changed file as `test`, `source` or `other`. The class `other` has documentation and generated files."""
+    """Classify a changed file as `test`, `source` or `other`. `other` is documentation, test settings and generated files."""
     kind, folders = classify(file.path), PurePosixPath(file.path).parts[:-1]
     if kind is FileClass.TEST_SURFACE or (kind is not FileClass.GENERATED and {"test", "tests"} & set(folders)):
         return "test"
