@@ -20,7 +20,7 @@ class SandboxConfig(Section):
     container_engine: Annotated[str, PathKey()] = ""
     """Program to call instead of `podman`, such as a wrapper script (podman only)."""
     min_isolation: Isolation = Isolation.CONTAINER_ROOT
-    """Weakest isolation tier at which RFT and RL may train; evaluation accepts any."""
+    """Weakest isolation level of sandboxes whose rollouts RFT and RL may use for training; evaluation accepts any."""
     memory_mb: int = Field(1_024, ge=32)
     """Memory limit of one sandbox, in MiB."""
     max_processes: int = Field(128, ge=4)

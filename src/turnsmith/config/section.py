@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 @dataclass(frozen=True)
 class PathKey:
-    """Mark of a configuration key that holds a path, or a table of options that may hold paths."""
+    """Mark of a key that holds a path, or a table that may hold paths. A run makes these paths absolute."""
 
 
 class Section(BaseModel):

@@ -17,7 +17,7 @@ SANDBOXES = NameTable(
 
 
 def load_provider(config: SandboxConfig) -> type[SandboxProvider]:
-    """Import the provider class of `config.kind`, starting nothing. Raises UsageError if the settings do not fit that kind."""
+    """Import the provider class of `config.kind` without starting it. Raises UsageError if the settings do not fit that kind."""
     provider: type[SandboxProvider] = SANDBOXES.load(config.kind)
     missing = [name for name in ("takes_images", "takes_environments", "start", "close") if not hasattr(provider, name)]
     if missing or not isinstance(provider, type):
