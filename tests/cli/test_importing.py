@@ -50,7 +50,7 @@ def test_an_import_of_refused_rows_alone_fails(turnsmith, tmp_path):
     made_here = number(SWE_BENCH, 1)[0] | {"layers": ["layers/a"]}
     rows = write_lines(tmp_path / "rows.jsonl", [made_here])
     result = turnsmith("tasks", "import", "swe-bench", "--from", rows, "--out", tmp_path / "out")
-    assert result.exit_code == 2 and "imported 0 · refused 1 (1 a task of layers)" in result.stdout
+    assert result.exit_code == 2 and "imported 0 · refused 1 (1 made by Turnsmith, has no image)" in result.stdout
     assert "refused.jsonl" in result.stderr
 
 

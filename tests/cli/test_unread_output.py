@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +63,12 @@ def test_an_error_keeps_its_exit_code_if_the_pipe_is_closed(tmp_path):
 def test_an_error_with_a_closed_pipe_ends_silently(tmp_path):
     result = run("stderr", "show", str(tmp_path / "nowhere"))
     assert (result.returncode, result.stdout) == (128 + signal.SIGPIPE, b"")
+
+
+@pytest.mark.parametrize("command", [("--help",), ("--version",), ("tasks", "--help")], ids=" ".join)
+def test_a_full_disk_ends_help_in_one_sentence(command):
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "turnsmith", *command], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert result.returncode == 2 and result.stderr.startswith(b"error: the disk is full")

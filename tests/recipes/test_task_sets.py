@@ -233,8 +233,15 @@ def test_an_evaluation_of_some_tasks_leaves_out_other_sets(tmp_path, names, limi
 
 
 def test_a_task_in_no_evaluation_set_is_named(tmp_path):
-    with raises(UsageError, match=r"task 'nobody' .*: x \(.*/x\), y \(.*/y\)"):
+    with raises(UsageError, match=r"task 'nobody' .* x \(.*/x\), y \(.*/y\)"):
         narrow_evaluation(make_evaluation(tmp_path), ["a", "nobody"], None)
+
+
+def test_an_evaluation_of_made_tasks_has_no_ids_to_select(tmp_path):
+    config = make_evaluation(tmp_path)
+    made = config.model_copy(update={"eval_tasks": {"made": config.eval_tasks["made"]}})
+    with raises(UsageError, match="--limit N"):
+        narrow_evaluation(made, ["a"], None)
 
 
 def make_evaluation(tmp_path):

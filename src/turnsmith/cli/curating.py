@@ -95,7 +95,7 @@ def split_tasks(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Split tasks into parts, by default parts that share no repository.
+    """Split tasks into parts, which share no repository by default (--by repo).
 
     Parts by repository come as close to the wanted shares as whole repositories allow.
 

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -22,17 +23,29 @@ UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR,
 class ErrorReportingGroup(TyperGroup):
     """Command group that prints known errors as one sentence."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the options of the group; `--help` and `--version` print here."""
+        with reporting():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Unexpected errors keep their traceback."""
-        try:
+        """Run a command."""
+        with reporting():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            typer.echo("stopped", err=True)
-            raise typer.Exit(EXIT_STOPPED) from None
-        except (TurnsmithError, OSError, ImportError, BaseExceptionGroup) as error:
-            sentence, code = explain(error)
-            typer.echo(f"error: {to_line(sentence)}", err=True)
-            raise typer.Exit(code) from None
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Print a known error in this block as one sentence, and exit. Unexpected errors keep their traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        raise typer.Exit(EXIT_STOPPED) from None
+    except (TurnsmithError, OSError, ImportError, BaseExceptionGroup) as error:
+        sentence, code = explain(error)
+        typer.echo(f"error: {to_line(sentence)}", err=True)
+        raise typer.Exit(code) from None
 
 
 def explain(error: BaseException) -> tuple[str, int]:

@@ -177,7 +177,7 @@ def report_tasks(out: Path, *, as_json: bool) -> None:
     def show() -> None:
         rows = [(name, c["tried"], c["kept"], f"{c['kept'] / c['tried']:.0%}") for name, c in counts.items()]
         if rows:
-            make_console().print(make_table(["mutator", "bugs", "tasks", "survive"], rows, num_names=1))
+            make_console().print(make_table(["mutator", "bugs", "tasks", "kept"], rows, num_names=1))
         typer.echo(f"{describe_number(tasks)} in {out}")
 
     answer(data | ({"mutators": counts} if counts else {}), show, as_json=as_json)

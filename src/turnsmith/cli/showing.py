@@ -138,7 +138,7 @@ def show_run(folder: RunFolder) -> None:
         console.print("", endings_table(results), "", sep="\n")
     if iterations:
         last = iterations[-1]
-        console.print(iterations_table(iterations), "", sep="\n")
+        console.print(iterations_table(iterations), LEGEND, "", sep="\n")
         console.print(
             f"all metrics   {folder.iteration(last.stage, last.number).metrics}, and a file like it for each iteration",
             soft_wrap=True,

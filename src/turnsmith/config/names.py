@@ -47,7 +47,7 @@ class NameTable:
     def load(self, name: str) -> Any:
         """Import the object of a short name or import path. Raises UsageError if it is missing or its module fails."""
         module_name, _, attribute = self.paths.get(self.check(name), name).partition(":")
-        module = _import(module_name)
+        module = _import(module_name, f"{self.kind} {name}")
         if not hasattr(module, attribute):
             raise UsageError(f"the module {module_name} has no {attribute!r}: give a name that it defines")
         return getattr(module, attribute)
@@ -95,8 +95,8 @@ def read_options(
         raise UsageError(f"{name}: {first_fault(error)}") from None
 
 
-def _import(name: str) -> ModuleType:
-    """Import a module, searching the working directory after the installed ones, as `python -m` does."""
+def _import(name: str, owner: str) -> ModuleType:
+    """Import a module for a named owner, searching the working directory after the installed ones, as `python -m` does."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -107,7 +107,7 @@ def _import(name: str) -> ModuleType:
             raise UsageError(describe_missing(error.name, name)) from None
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise UsageError(
-                f"there is no module {error.name}: install it, or start in the folder that holds it"
+                f"{owner}: there is no module {error.name}: install it, or start in the folder that holds it"
             ) from None
         fault = f"{type(error).__name__}: {error}"
         raise UsageError(f"{name} cannot be imported ({fault}): `python -c 'import {name}'` shows where") from error

@@ -42,7 +42,9 @@ def _parse_part(piece: str, text: str) -> Part:
         part = Part(name, float(share))
     except ValueError:
         part = Part(name, 0.0)
-    if not PART_NAME.fullmatch(name) or not 0 < part.share < 1:
+    if not PART_NAME.fullmatch(name):
+        raise UsageError(f"--into {text}: {name!r} cannot name a part: use letters, digits, dots, dashes, underscores")
+    if not 0 < part.share < 1:
         raise UsageError(f"--into {text}: {piece!r} is not NAME=SHARE with a share between 0 and 1")
     return part
 

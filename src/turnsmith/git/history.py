@@ -1,5 +1,6 @@
 """Reader of git histories. It runs git, but checks nothing out and runs no hooks."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,16 +65,23 @@ class GitHistory:
 
 
 def open_history(path: Path, name: str = "") -> GitHistory:
-    """Open a repository. Raises UsageError if it has no commit or is a shallow clone, or if git is missing."""
+    """Open the repository whose top folder is `path`. Raises UsageError if it has no commit or is a shallow clone."""
     check_git()
     if not path.is_dir():
         raise UsageError(f"there is no folder {path}: give a git checkout, or a bare repository")
     history = GitHistory(path, path.name)
     try:
         is_shallow = history.git("rev-parse", "--is-shallow-repository").strip() == b"true"
-        history.git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        is_below_top = bool(history.git("rev-parse", "--show-prefix").strip())
     except UsageError as error:
-        raise UsageError(f"{path} is not a git repository with a commit at HEAD: {error}") from None
+        raise UsageError(f"{path} is not a git repository ({error}): give a checkout or a bare repository") from None
+    if is_below_top:
+        top = os.fsdecode(history.git("rev-parse", "--show-toplevel")).strip()
+        raise UsageError(f"{path} is a folder inside the repository {top}: give {top}, or another repository")
+    try:
+        history.git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except UsageError:
+        raise UsageError(f"{path} is a git repository without a commit at HEAD: commit something there") from None
     if is_shallow:
         raise UsageError(f"{path} is a shallow clone, which lacks older commits: run git fetch --unshallow there")
     return GitHistory(path, name or _find_name(history))
@@ -91,7 +99,10 @@ def _find_name(history: GitHistory) -> str:
 def read_commits(history: GitHistory, revision: str = "HEAD") -> Iterator[Commit]:
     """Yield the commits of the first-parent line, newest first, without the root commit."""
     options = ["--first-parent", "--diff-merges=first-parent", "--no-renames", "--raw", "--numstat", "--no-ext-diff"]
-    text = history.git("log", *options, f"--format={FORMAT}", revision, "--").decode(errors="replace")
+    try:
+        text = history.git("log", *options, f"--format={FORMAT}", revision, "--").decode(errors="replace")
+    except UsageError as error:
+        raise UsageError(f"--revision {revision}: {error}: give a commit, a branch or a tag") from None
     for record in text.split(RECORD)[1:]:
         commit, parents, date, message, rest = record.split(FIELD, 4)
         if parents:

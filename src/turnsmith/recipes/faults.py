@@ -62,7 +62,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
         yield partial(refuse_training, config)
         yield partial(chat.check, config)
     else:
-        yield partial(require, *EXTRAS["train"].packages, subject="training")
+        yield partial(require, *EXTRAS["train"].packages, subject=f"engine.kind {config.engine.kind}")
         yield partial(check_model, config.model.path)
         if config.model.chat.template not in OWN:
             yield partial(read_template, config.model.chat.template)

@@ -89,8 +89,10 @@ def _keep_named(sets: Mapping[str, TaskSetConfig], names: Sequence[str]) -> dict
         if source.path
     }
     if missing := [each for each in names if not any(each in ids for ids in held.values())]:
-        where = ", ".join(f"{name} ({sets[name].path})" for name in held) or "none, since the run makes all of them"
-        raise UsageError(f"no task {missing[0]!r} in the evaluation sets read from files: {where}")
+        if not held:
+            raise UsageError("--task chooses tasks of task files, and this run makes its tasks: use --limit N")
+        where = ", ".join(f"{name} ({sets[name].path})" for name in held)
+        raise UsageError(f"no task {missing[0]!r} in {where}: give an id from these task files")
     found = {name: [each for each in names if each in ids] for name, ids in held.items()}
     return {name: sets[name].model_copy(update={"tasks": chosen}) for name, chosen in found.items() if chosen}
 

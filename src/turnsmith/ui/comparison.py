@@ -172,7 +172,7 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
     pairs, sides = comparison.pairs, (comparison.before, comparison.after)
     for letter, side, rate in zip("AB", sides, pairs.means, strict=True):
         yield letter, f"{side.name}  {rate:.1%}"
-    interval = "no interval, since every task changed by the same"
+    interval = "no interval, since the change is equal on all tasks"
     if pairs.interval:
         ends = (100 * end for end in pairs.interval)
         interval = "95 % interval of {}: {:+.1f} to {:+.1f}".format(HOLDS_FOR[pairs.flipped_by], *ends)

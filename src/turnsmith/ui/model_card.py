@@ -150,7 +150,7 @@ def describe_gain(comparison: Comparison) -> str:
     """Describe the gain over the base: mean difference over tasks, 95 % interval, p-value and verdict."""
     pairs = comparison.pairs
     ends = pairs.interval and " to ".join(f"{100 * end:+.1f}" for end in pairs.interval)
-    interval = f"95 % interval {ends}" if ends else "no interval, since every task changed by the same"
+    interval = f"95 % interval {ends}" if ends else "no interval, since the change is equal on all tasks"
     return f"{100 * pairs.mean:+.1f} points, {interval}, p {describe_p(pairs)}: {comparison.verdict}."
 
 

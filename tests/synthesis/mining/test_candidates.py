@@ -113,8 +113,19 @@ def test_a_missing_repository_is_reported(tmp_path):
 
 
 def test_an_empty_repository_is_reported(tmp_path):
-    with pytest.raises(UsageError, match="git repository with a commit"):
+    with pytest.raises(UsageError, match=r"without a commit .* commit something"):
         open_history(start(tmp_path / "empty"))
+
+
+def test_a_folder_inside_a_repository_is_refused(shop):
+    (shop / "empty").mkdir()
+    with pytest.raises(UsageError, match=rf"give {shop},"):
+        open_history(shop / "empty")
+
+
+def test_an_unknown_revision_is_reported(shop):
+    with pytest.raises(UsageError, match=r"--revision nope: .*give a commit"):
+        next(read_commits(open_history(shop), "nope"))
 
 
 def test_a_shallow_clone_is_reported(shop, tmp_path):

@@ -18,7 +18,8 @@ def describe_core(row: Row) -> Columns:
     """Read the task columns that most data sets name and format like SWE-bench. Raises Refused."""
     if row.get("layers"):
         raise Refused(
-            "a task of layers", "it was made here and names no image: use the task file that it was exported from"
+            "made by Turnsmith, has no image",
+            "the row has local folders instead of an image: use the task file that it was exported from",
         )
     return {
         "instance_id": read_text(row, "instance_id"),
