@@ -31,6 +31,10 @@ from turnsmith.ui.tables import describe_shared, endings_table, iterations_table
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
 
+LEGEND = """signal: groups whose rewards differ, of all groups
+contact: trajectories with a flag
+gap: mean difference between the log-probs of engine and trainer, in nats"""
+"""Explanation of headings of the table of iterations."""
 Id = Annotated[
     str,
     typer.Option(
