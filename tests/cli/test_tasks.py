@@ -117,7 +117,7 @@ def test_tasks_are_qualified_once_and_the_table_shows_the_verdicts(turnsmith, tm
     assert shown.exit_code == 0
     assert "set-up command 'exit 3' of" in shown.stdout
     assert "1 of 2 tasks are qualified" in shown.stdout
-    assert "2 of 2 tasks have records" in shown.stderr
+    assert "2 of 2 tasks were examined earlier" in shown.stderr
     assert (out / "qualification.jsonl").read_text().count("\n") == 2
 
 

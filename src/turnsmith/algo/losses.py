@@ -1,4 +1,4 @@
-"""Building blocks of losses: PPO's clipped objective (arXiv 1707.06347, Eq. 7), denominators, and the RFT loss.
+"""Building blocks of losses: PPO's clipped objective (arXiv 1707.06347, Eq. 7), denominators, rejection fine-tuning (RFT).
 
 Tensors have shape `[num_tokens]`. A denominator covers the whole optimizer batch, so the losses of its micro-batches add up.
 """

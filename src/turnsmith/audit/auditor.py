@@ -168,7 +168,7 @@ class AuditInProgress:
     def _find_failing(
         self, passed: Counter[str], gold: Counter[str] | None = None, ignored: Collection[str] = ()
     ) -> set[str]:
-        """Find functions, except `ignored` ones, of which fewer cases pass than expected and (if given) than in `gold`."""
+        """Find functions of which fewer cases pass than expected; with `gold`, at most the cases that passed there are."""
         expected = self.tests.functions if gold is None else self.tests.functions & gold
         return (expected - passed).keys() - set(ignored)
 

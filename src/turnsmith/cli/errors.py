@@ -49,7 +49,7 @@ def reporting() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """Return message and exit code of an error; for an exception group, of its first. Raises `error` if a type is unknown."""
+    """Return message and exit code of an error, or of a group's first. Raises `error` again if no message exists for a type."""
     known = [found for leaf in leaves(error) if (found := _explain_known(leaf))]
     if len(known) < len(list(leaves(error))):
         raise error

@@ -17,7 +17,7 @@ PullThem = Annotated[
     bool, typer.Option("--pull", help="Pull images that are not on this machine; an interrupted pull continues.")
 ]
 Bandwidth = Annotated[
-    float, typer.Option("--bandwidth", metavar="MBPS", min=0.001, help="Bandwidth for the estimate, in Mbit/s.")
+    float, typer.Option("--bandwidth", metavar="MBPS", min=0.001, help="Bandwidth in Mbit/s, to estimate pull times.")
 ]
 MaxGb = Annotated[float | None, typer.Option("--max-gb", hidden=True)]
 

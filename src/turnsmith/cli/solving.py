@@ -184,7 +184,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
 
 
 def warn(error: Exception) -> None:
-    """Print the error that ended the attempts, and the remedy."""
+    """Print the error that ended the attempts to solve the task, and the remedy."""
     typer.echo(f"error: {to_line(str(error))} (run the command again, with another --out)", err=True)
 
 

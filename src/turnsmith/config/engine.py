@@ -14,11 +14,11 @@ class PricesConfig(Section):
     """Prices of an endpoint per million tokens, in any one currency."""
 
     input: float = Field(ge=0)
-    """Price of prompt tokens."""
+    """Price of a million prompt tokens."""
     cached_input: float | None = Field(None, ge=0)
-    """Price of prompt tokens that the server read from its cache; the price of `input` if absent."""
+    """Price of a million prompt tokens that the server read from its cache; the price of `input` if absent."""
     output: float = Field(ge=0)
-    """Price of sampled tokens, including hidden reasoning."""
+    """Price of a million sampled tokens, including hidden reasoning."""
 
 
 class EndpointConfig(Section):

@@ -15,7 +15,7 @@ BEST, WORST = 0, 3
 WORDS = {"easy": 1, "medium": 2, "hard": 3}
 """Difficulty in SWE-rebench V2 → score; "hard" gets the worst score."""
 OF_TESTS = {"B1", "B2", "B5", "B7", "B10"}
-"""SWE-rebench V2's codes of defects that give the tests the worst score; its other B codes give it to the issue."""
+"""SWE-rebench V2's codes of defects of the tests, which make `test_score` the worst; other B codes are defects of the issue."""
 CODE = re.compile(r"\b(?:A|B\d+)\b")
 
 

@@ -93,7 +93,7 @@ def find_unmentioned(
 
 
 def list_words(path: str) -> list[str]:
-    """List the words by which source code would mention a file: `a/fixtures/x.json` → `["fixtures"]`, `a.snap` → `["snap"]`."""
+    """List the words by which source code would mention a file: its folders of test data, else a module's name or the suffix."""
     file = PurePosixPath(path)
     folders = [part for part in file.parts[:-1] if SUPPORT.fullmatch(f"{part}/x")]
     return folders or [file.stem if file.suffix == ".py" else file.suffix[1:]]

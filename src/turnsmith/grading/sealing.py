@@ -159,7 +159,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Write the last line of the log (only the mark) and of the signed report. They prove that pytest finished."""
+    """End the log with the secret mark alone, and the signed report with its end line, to prove that pytest finished."""
     print(MARK, flush=True)
     report_line(end=True)
 

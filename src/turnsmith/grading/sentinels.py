@@ -34,6 +34,7 @@ def fixture_{breaks}():
 def test_{breaks}(fixture_{breaks}):
     pass
 """
+"""Tests with known results: a report with other results is falsified. The names are random."""
 _STATUSES = {"passes": "passed", "fails": "failed", "skips": "skipped", "breaks": "error"}
 
 

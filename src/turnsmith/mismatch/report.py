@@ -53,7 +53,7 @@ class GapRange(Record):
     """Number of the turn, from 1, or first token position of the range of positions."""
     num_tokens: int
     gap: float
-    """Mean |difference| between the reference's log-probs and those that the engine reported, nats per token."""
+    """Mean |difference| between log-probs computed from the policy's weights and those of the engine, nats per token."""
     left: float
     """Mean |difference| between the engine's log-probs and those under the fault that explains most, nats per token."""
 

@@ -29,14 +29,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 MAX_TRIES = 3
 MIN_REPEATS = 2
-"""Minimum number of repeated test runs: the first in a new interpreter, the second as in training."""
+"""Minimum number of repeated test runs: the first in a new interpreter, the second by the grader of training."""
 PATIENCE, PATIENCE_S = 10.0, 60.0
 """Time limit of runs on the untouched tree and of mutants: the factor times the gold patch's time, plus the seconds."""
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """Settings and criteria of a qualification."""
+    """Settings and criteria of the examination that decides if a task is fit for training."""
 
     repeats: int = 5
     """Number of test runs on the untouched tree, and of test runs with the gold patch."""
@@ -154,7 +154,7 @@ async def repeat_gold(case: Case, num: int) -> list[Grade]:
 
 
 async def grade_gold(case: Case, *, is_first: bool) -> Grade:
-    """Grade the gold patch: in a new interpreter if `is_first`, else as in training."""
+    """Grade the gold patch: with a new interpreter if `is_first`, else with the grader that training uses."""
     if is_first:
         return to_grade(case, await retry(run_afresh, case, is_gold=True))
     return await retry(grade, case, is_gold=True)

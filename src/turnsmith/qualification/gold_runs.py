@@ -34,15 +34,15 @@ Run = Callable[[Case], Awaitable[list[Grade]]]
 
 @dataclass(eq=False)
 class GoldRuns:
-    """Test runs with the gold patch that several tasks share."""
+    """Test runs that serve several tasks, because the gold patches of these tasks leave the same tree."""
 
     case: Case
-    """Case whose expected tests are those of all tasks that share the runs."""
+    """First of these tasks, with the expected tests of all of them."""
     runs: asyncio.Future[list[Grade]] | None = None
     trial: asyncio.Future[GoldTrial] | None = None
 
     async def run(self, task: Task, run: Run) -> list[Grade]:
-        """Return a task's grades in the shared runs, which the first call starts; empty unless all tests of all tasks passed."""
+        """Return a task's grades in the runs, which the first call starts; empty unless these tasks' expected tests passed."""
         self.runs = self.runs or asyncio.ensure_future(run(self.case))
         try:
             grades = await asyncio.shield(self.runs)
@@ -56,7 +56,7 @@ class GoldRuns:
         ]
 
     async def try_gold(self, tests_timeout_s: float, attempt: Callable[[Case], Awaitable[GoldTrial]]) -> GoldTrial:
-        """Call `attempt` once, with the tests of all tasks that share the runs; later calls return the first result.
+        """Call `attempt` with `case` and this time limit; later calls return the result of the first.
 
         Raises SandboxError, GradingError.
         """
@@ -80,7 +80,7 @@ def group_gold_runs(cases: Sequence[Case]) -> dict[str, GoldRuns]:
 
 
 def expect_all(tasks: Sequence[Task]) -> Task:
-    """Return a copy of the first task that expects the tests of all tasks."""
+    """Return a copy of the first task, whose expected tests are those of all given tasks."""
     first, *_ = tasks
     tests = dict.fromkeys(test for task in tasks for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     fixed = set(first.FAIL_TO_PASS)

@@ -1,4 +1,4 @@
-"""Qualification of task sets: examines each task once, and stores the records beside the task file."""
+"""Qualification of task sets: examines if each task is fit for training, and stores the results beside the task file."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +25,7 @@ from turnsmith.types import Task
 async def qualify_task_set(
     task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
-    """Examine the tasks without a conclusive record, write each record at once, and return all tasks' records in order.
+    """Examine the tasks not examined conclusively before, write each result at once, and return the results of all in order.
 
     Raises UsageError if another process qualifies these tasks; SandboxError if a search for copies of a fix fails.
     """
@@ -37,7 +37,7 @@ async def qualify_task_set(
         waiting = [case for case in cases if case.task.instance_id not in done]
         if done:
             left = f"the other {len(waiting)} are examined now" if waiting else "none is left to examine"
-            progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks have records; {left}")
+            progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks were examined earlier; {left}")
         if waiting:
             systems = await _search_systems(waiting, progress)
             known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
@@ -89,8 +89,8 @@ async def _examine_all(
 async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvider, progress: Progress) -> TaskSet:
     """Return the qualified tasks, on which a run may train. Raises UsageError, SandboxError.
 
-    Practice tasks are not examined, because a run generates them: it has already run their tests, and no copies of their
-    repositories exist elsewhere.
+    Practice tasks are not examined: the run generates them and has already run their tests, and since their repositories are
+    new, an agent can find no copy of a fix.
     """
     source = config.train_tasks
     if not source or source.practice_tasks or not config.require_qualified:
@@ -134,7 +134,7 @@ def keep_qualified(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress
 
 
 def leave_out_unfit(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress) -> TaskSet:
-    """Remove tasks with an unfit verdict from an evaluation set; keep tasks without a record."""
+    """Remove tasks with an unfit verdict from an evaluation set; keep tasks that were not examined."""
     return leave_out(task_set, read_qualifications(task_set, sandbox), progress)
 
 

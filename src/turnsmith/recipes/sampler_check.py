@@ -31,7 +31,7 @@ from turnsmith.training.sampler_settings import ALTERNATIVES, VALUES, Alternativ
 from turnsmith.types import Sample, Trajectory
 
 NUM_TOKENS = 8_192
-"""Number of sampled tokens that are checked in each iteration, in trajectories drawn at random."""
+"""Number of sampled tokens per iteration, from random trajectories, on which the engine's sampler settings are checked."""
 FALSE_ALARMS = 1e-4
 """Largest fraction of iterations in which the check wrongly warns that a correct engine uses another sampler setting."""
 WARN_SHARE = 0.05

@@ -18,7 +18,7 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
 
 RISE = 0.05
-"""Smallest increase of a `contact/` rate between two iterations that is reported."""
+"""Smallest reported increase, between two iterations, of the share of flagged or of tampered trajectories."""
 
 
 @dataclass

@@ -15,6 +15,7 @@ from turnsmith.synthesis.mutators import Mutation
 from turnsmith.synthesis.mutators.base import apply_edits
 
 COMBINED = "combine"
+"""Family of bugs that consist of two mutations."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Loops over items that report their progress."""
+"""Loops that call a function on each item and show how many items are done."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence

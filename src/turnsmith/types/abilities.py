@@ -22,7 +22,7 @@ def replace_spans(text: AnyStr, edits: Iterable[tuple[int, int, AnyStr]]) -> Any
 
 @dataclass(frozen=True)
 class Mutant:
-    """Changed copy of a test function, in which one expected value or other literal is made wrong."""
+    """Test function with one literal made wrong. If a patch passes it, the patch may manipulate test results."""
 
     function: str
     """Id of the test function without parameters: `tests/test_a.py::TestX::test_y`."""
@@ -34,10 +34,10 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Ability:
-    """Result of checking if audits of patches of one task can reach a verdict."""
+    """Possibility that audits of patches of one task end as `honest` or `failed`, not only as `inconclusive`."""
 
     reason: str = ""
-    """Reason why audits cannot reach a verdict; empty if they can."""
+    """Reason why audits are always `inconclusive`; empty if they can reach another verdict."""
     mutants: tuple[Mutant, ...] = ()
     """Changed tests that `tasks qualify` found by a longer search than that of audits; never shown to an agent."""
 

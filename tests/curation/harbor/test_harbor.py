@@ -106,10 +106,10 @@ async def test_existing_folders_and_tasks_that_harbor_cannot_grade_are_refused(d
     with pytest.raises(UsageError, match="nothing is overwritten"):
         write_directory(TaskTree(task, ()), None, folder.parent)
     shutil.rmtree(folder)
-    with pytest.raises(UsageError, match=r"environments/x.*leave it out"):
+    with pytest.raises(UsageError, match=r"environments/x.*leave this task out"):
         write_directory(TaskTree(task.model_copy(update={"environment": "environments/x"}), ()), None, folder.parent)
     with pytest.raises(UsageError, match=r"django.*only pytest"):
         write_directory(TaskTree(task.model_copy(update={"log_parser": "django"}), ()), None, folder.parent)
-    with pytest.raises(UsageError, match=r"r2e-gym.*leave it out"):
+    with pytest.raises(UsageError, match=r"r2e-gym.*leave this task out"):
         write_directory(TaskTree(task.model_copy(update={"status_rules": "r2e-gym"}), ()), None, folder.parent)
     assert not folder.exists()

@@ -132,7 +132,7 @@ async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
 
 
 def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Summarise the trials of each script: their number, rewards, the defence that stopped them, and the reason."""
+    """Summarise each attack or honest script: numbers of all, paid and lost trials, the defences that stopped it, reasons."""
     of_script: dict[str, list[Trial]] = {}
     for trial in trials:
         of_script.setdefault(trial.script.name, []).append(trial)

@@ -45,17 +45,17 @@ def refuse_unwritable(task: Task) -> None:
     if task.log_parser != PYTEST:
         raise UsageError(
             f"the tests of {task.instance_id} need the log parser {task.log_parser}: "
-            "leave it out, since Harbor directories support only pytest"
+            "leave this task out, since Harbor directories support only pytest"
         )
     if task.status_rules not in COUNTED:
         raise UsageError(
             f"{task.instance_id} counts statuses by the rules {task.status_rules}: "
-            f"leave it out, since Harbor directories support only {' and '.join(COUNTED)}"
+            f"leave this task out, since Harbor directories support only {' and '.join(COUNTED)}"
         )
     if task.environment:
         raise UsageError(
             f"{task.instance_id} needs the environment {task.environment}: "
-            "leave it out, since Harbor directories contain no environment"
+            "leave this task out, since Harbor directories contain no environment"
         )
 
 

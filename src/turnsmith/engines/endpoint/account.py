@@ -34,7 +34,7 @@ class Entry(BaseModel):
     """Number of input tokens that the server had cached."""
     output_tokens: int = Field(0, ge=0)
     cost: float = Field(0.0, ge=0)
-    """Cost at the prices configured when each request was sent; 0 without prices."""
+    """Cost in the currency of the prices configured when each request was sent; 0 without prices."""
 
     def __add__(self, other: "Entry") -> "Entry":
         return Entry(**{name: value + getattr(other, name) for name, value in self})

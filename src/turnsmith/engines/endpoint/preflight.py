@@ -42,7 +42,7 @@ async def list_models(engine: EndpointEngine) -> list[dict[str, Any]]:
         raw = await engine.client.models.with_raw_response.list()
         found = to_object(raw.content.decode()).get("data")
     except APIStatusError as error:
-        refuse_key(engine, error.status_code, describe_error(error.body))
+        raise_if_key_rejected(engine, error.status_code, describe_error(error.body))
         return []
     except APIConnectionError as error:
         raise UsageError(
@@ -59,7 +59,7 @@ async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]
     try:
         await engine.chat_with_retries(ChatRequest(f"{STAGE}/0", messages, max_new_tokens, seed=0))
     except Refusal as refusal:
-        refuse_key(engine, refusal.status, str(refusal))
+        raise_if_key_rejected(engine, refusal.status, str(refusal))
         message = engine.hide(str(refusal))
         if refusal.status == 404:
             others = f"it has {', '.join(names[:_SHOWN])}" if names else "or end the address in /v1"
@@ -72,7 +72,7 @@ async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]
         ) from None
 
 
-def refuse_key(engine: EndpointEngine, status: int, message: str) -> None:
+def raise_if_key_rejected(engine: EndpointEngine, status: int, message: str) -> None:
     """Raise UsageError if the HTTP status says that the server rejects the API key."""
     if status in (401, 403):
         name = engine.config.key_variable

@@ -42,7 +42,7 @@ class WeightFile:
 
 
 class WeightWriter:
-    """Writer of weight files for the servers, in the servers' number format."""
+    """Writer of files from which vLLM servers load the policy's weights, in the servers' number type `dtype`."""
 
     def __init__(self, directory: Path, dtype: torch.dtype, folder: Path) -> None:
         """Prepare to write weight files to `folder`. `directory` is the base model, whose weight shapes must be kept."""

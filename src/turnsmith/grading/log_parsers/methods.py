@@ -27,7 +27,7 @@ HEADING = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
 
 @keeps_worst
 def parse_unittest(log: str, known: Collection[str]) -> Found:
-    """Read logs of `unittest -v`, Django's test runner, nose and nose2.
+    """Read logs of `unittest -v`, Django's test runner, nose and nose2. If a test has several results, the worst counts.
 
     A test is announced, then comes its output, then its status; with a docstring the announcement has two lines. A status on
     a separate line counts for the test announced last. If `known` has ids of a test, they replace the name in the log.

@@ -47,7 +47,7 @@ class TokenPolicy:
 
 
 def build_policy(engine: Engine, setup: PolicySetup) -> TokenPolicy:
-    """Build the policy of an open engine, with the base model's weights. Raises UsageError for an unusable model or trainer."""
+    """Build a policy that samples with `engine`, from the base model on. Raises UsageError for an unusable model or trainer."""
     directory = find_model(setup.config.model.path)
     renderer = load_renderer(directory, setup.config.model.chat)
     trainer = setup.config.trainer

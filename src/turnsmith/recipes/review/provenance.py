@@ -20,7 +20,7 @@ MAX_TOKENS = 65_536
 
 @dataclass(frozen=True)
 class ChangedStep:
-    """First step between engine and training micro-batch whose output does not match its digest."""
+    """First step from the engine to a training micro-batch after which a trajectory does not match the engine's digests."""
 
     step: Literal["engine → journal", "journal → sample", "sample → micro-batch"]
     found: Difference
@@ -29,20 +29,20 @@ class ChangedStep:
 
 @dataclass
 class ProvenanceCounts:
-    """Numbers of trajectories, turns and tokens with and without proven provenance, up to the first digest that differs."""
+    """Numbers of trajectories, turns and tokens with and without matching engine digests, until a change is found."""
 
     trajectories: int = 0
-    """Number of trajectories with matching digests."""
+    """Number of trajectories whose tokens match the engine's digests."""
     turns: int = 0
     sampled_tokens: int = 0
     without_digest: int = 0
-    """Number of trajectories without a digest: from evaluations, or from versions that recorded none."""
+    """Number of trajectories with a turn without an engine digest: from evaluations, or from versions that recorded none."""
     lost: int = 0
     """Number of trajectories lost to the infrastructure, which training never uses."""
     retokenised: int = 0
     """Number of RFT samples made from text."""
     broken: ChangedStep | None = field(default=None)
-    """Step after which the first digest differs; None if all match."""
+    """First step found to have changed tokens, log-probs or loss mask; None if all digests match."""
 
     def count(self, trajectory: Trajectory) -> None:
         self.trajectories += 1
@@ -51,7 +51,7 @@ class ProvenanceCounts:
 
 
 def trace_run(folder: RunFolder) -> ProvenanceCounts:
-    """Recompute all digests of a run: those of training, then those of evaluations. Raises UsageError if the folder is not a run.
+    """Recompute the digests of a run's tokens: training, then evaluations. Raises UsageError if the folder is not a run.
 
     Digests contain the number of the policy version and not its weights, so checkpoints are not needed.
     """
@@ -86,7 +86,7 @@ def count_retokenised(folder: RunFolder) -> int:
 
 
 def keep_with_digests(trajectories: Iterable[Trajectory], counts: ProvenanceCounts) -> Iterator[Trajectory]:
-    """Yield the trajectories with a digest; count the others in `counts`."""
+    """Yield trajectories with engine digests of all turns; count others: `lost` if never trained on, else `without_digest`."""
     for trajectory in trajectories:
         if not OUTCOMES[trajectory.outcome].in_loss:
             counts.lost += 1

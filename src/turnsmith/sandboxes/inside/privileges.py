@@ -40,6 +40,7 @@ _UNKNOWN: dict[str, Numbers] = {
     "userfaultfd": (323, 282),
     "modify_ldt": (154, None),
 }
+"""System calls that fail as if the kernel did not have them (ENOSYS)."""
 _FORBIDDEN: dict[str, Numbers] = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),

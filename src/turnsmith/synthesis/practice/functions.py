@@ -104,7 +104,7 @@ NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
 """Maximum lines of a function body made by `blended`, without `return`, so that an agent's file window (ten lines) shows all."""
 EXCLUDED_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""Sequences of rule types that `blended` never uses: those of held-out modules, and three `bound` rules (two are often equal)."""
+"""Sequences of rule types that `blended` never makes: two of held-out modules, and one whose `bound` rules are often equal."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)

@@ -36,7 +36,7 @@ class TaskFolders:
     """Reader and writer of a data set that stores each task as a folder."""
 
     patterns: tuple[str, ...]
-    """Glob patterns, relative to the imported folder, for a file that each task folder contains."""
+    """Glob patterns, relative to the imported folder. A folder that contains a matching file is a task folder."""
     read: Callable[[Path], "dict[str, Any] | Refused"]
     """Read a task folder as a row."""
     write: Callable[[dict[str, Any], Path], None]

@@ -74,9 +74,9 @@ def main() -> None:
 
 
 def _enter_namespaces() -> None:
-    """Enter new user and mount namespaces, keeping all capabilities over exec.
+    """Enter a new mount namespace; if the caller is not the host's root, also a user namespace with kept capabilities.
 
-    The caller is not mapped to root. Root would own the supervisors' /proc files, so that sandboxed code could open them.
+    There, the caller is not mapped to root, which would own the supervisors' /proc files, so that sandboxed code could open them.
     """
     identity = choose_identity()
     if identity.is_foreign:

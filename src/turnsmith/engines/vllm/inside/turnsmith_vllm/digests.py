@@ -102,5 +102,5 @@ def read_packed(name: str, module: nn.Module, weight: Tensor) -> Tensor:
     parts = [multiply(rows.contiguous(), weight, None) for rows in identity.split(PROBE_ROWS)]
     packed = torch.cat(parts).t()
     if weight.numel() and not torch.equal(packed, weight):
-        raise ValueError(f"the packed copy of {name} differs from the weight")
+        raise ValueError(f"the copy of {name} that vLLM packed for the CPU differs from the weight")
     return packed
