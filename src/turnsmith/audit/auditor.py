@@ -168,7 +168,7 @@ class AuditInProgress:
     def _find_failing(
         self, passed: Counter[str], gold: Counter[str] | None = None, ignored: Collection[str] = ()
     ) -> set[str]:
-        """Find functions of which fewer cases pass than the task expects and, with `gold`, also fewer than with the gold patch."""
+        """Find functions of which fewer cases pass than the task expects and, with `gold`, fewer than with the gold patch."""
         expected = self.tests.functions if gold is None else self.tests.functions & gold
         return (expected - passed).keys() - set(ignored)
 
