@@ -155,10 +155,9 @@ def test_a_malformed_line_of_a_task_file_is_named_by_its_number(turnsmith, confi
     assert_refused(turnsmith("eval", config_file, f"--eval_tasks.practice.path={broken}", "--out", out), "line 2")
 
 
-def test_a_removed_command_names_its_replacement(turnsmith, task_folder):
-    assert_refused(
-        turnsmith("tasks", "check", task_folder, "--limit", 1), "tasks check", "tasks qualify", "--repeats 2"
-    )
+@pytest.mark.parametrize("arguments", [("tasks/set", "--limit", 1), ("--help",)])
+def test_a_removed_command_names_its_replacement(turnsmith, arguments):
+    assert_refused(turnsmith("tasks", "check", *arguments), "tasks check", "tasks qualify", "--repeats 2")
 
 
 def test_tasks_are_not_made_in_a_folder_with_other_tasks(turnsmith, task_folder):

@@ -205,6 +205,7 @@ def test_a_failing_server_loses_rollouts_and_no_message_shows_the_key(
     turnsmith, serve, heldout_folder, tmp_path, key, monkeypatch
 ):
     monkeypatch.setattr("turnsmith.engines.endpoint.engine.RETRIES", 0)
+    monkeypatch.setattr("turnsmith.rollouts.generator.RETRIES", 0)
     with serve(faults=lambda number: "500" if number else "") as server:
         file = configure(tmp_path, server, heldout_folder)
         result = turnsmith("eval", file, "--out", tmp_path / "run")
@@ -288,16 +289,25 @@ async def open_unmarked(setup):
 @chat_engine(name_model=lambda config: "my-model")
 async def open_marked(setup):
     return await open_endpoint(setup)
+
+@chat_engine(name_model=lambda config: "my-model")
+class Marked:
+    def __init__(self, setup):
+        self.setup = setup
+
+    def __await__(self):
+        return open_endpoint(self.setup).__await__()
 """
 
 
+@pytest.mark.parametrize("marked", ["open_marked", "Marked"])
 def test_a_chat_engine_by_import_path_is_evaluated_and_names_its_model(
-    turnsmith, serve, heldout_folder, working_directory, key
+    turnsmith, serve, heldout_folder, working_directory, key, marked
 ):
     (working_directory / "my_chat.py").write_text(CHAT_ENGINE)
     with serve() as server:
         file = configure(
-            working_directory, server, heldout_folder, engine__kind="my_chat:open_marked", model__path="none"
+            working_directory, server, heldout_folder, engine__kind=f"my_chat:{marked}", model__path="none"
         )
         result = turnsmith("eval", file, "--limit", "1", "--out", "run", "--predictions", "preds.jsonl")
         unmarked = turnsmith(

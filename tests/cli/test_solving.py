@@ -100,7 +100,6 @@ def test_an_environment_needs_uv(turnsmith, checkout, model_directory, tmp_path,
 
 def test_the_default_context_is_limited_to_the_positions_of_the_model(capsys):
     config = configure(None, ["--model.path", "tiny"])
-    config.model_dump()
     assert config.agent.max_context == 4096
     assert capsys.readouterr().err.count("agent.max_context is 4096") == 1
     with pytest.raises(UsageError, match=r"4096 positions .* --agent.max_context 4096 or less"):

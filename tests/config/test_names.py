@@ -118,6 +118,19 @@ def test_an_entry_gets_its_options():
     assert OPENERS.bind("open_one", {"size": 3}, "engine.options").func is open_one
 
 
+@pytest.mark.parametrize("annotation", ["Options", "config.Section"])
+def test_an_entry_with_annotations_as_text_gets_its_options(write_module, annotation):
+    lines = (
+        "from __future__ import annotations",
+        "from turnsmith import config",
+        "class Options(config.Section): pass",
+        f"def open_it(setup: OnlyForTypeCheckers, options: {annotation}): return type(options)",
+    )
+    name = f"postponed_{annotation.lower().replace('.', '_')}"
+    write_module(name, "\n".join(lines))
+    assert issubclass(OPENERS.bind(f"{name}:open_it", {}, "engine.options")("setup"), Section)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -110,6 +110,14 @@ def test_a_removed_key_is_dropped_with_a_warning(key):
         validate(make_old_config(**{key: 7}), Path("run.toml"), RunConfig)
 
 
+def test_the_old_default_of_beta_is_dropped_with_a_warning_for_grpo_only(write):
+    stages = '[[stages]]\nalgorithm = "{}"\nalgorithm_options = {{ beta = 0.0 }}\n'
+    with pytest.warns(FutureWarning, match=r"algorithm_options\.beta is deprecated: .*: remove the key"):
+        assert load(write(MINIMAL + stages.format("grpo")), [], RunConfig).stages[0].algorithm_options == {}
+    own = load(write(MINIMAL + stages.format("my_algorithm:MINE")), [], RunConfig)
+    assert own.stages[0].algorithm_options == {"beta": 0.0}
+
+
 def test_a_moved_key_is_renamed_with_a_warning(write):
     with pytest.warns(FutureWarning, match=r"runs\.keep_checkpoints is deprecated: rename it to keep_checkpoints"):
         assert load(write(MINIMAL + "[runs]\nkeep_checkpoints = 0\n"), [], RunConfig).keep_checkpoints == 0

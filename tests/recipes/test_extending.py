@@ -11,7 +11,8 @@ from turnsmith.config import EndpointConfig, EngineConfig, PricesConfig, RunConf
 from turnsmith.config.files import lay_over
 from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import FREE, GROWING, extend
-from turnsmith.runs.folder import read_json, write_json
+from turnsmith.recipes.results import read_config
+from turnsmith.runs.folder import claim, read_json, write_json
 from turnsmith.tracking.feed import flatten, list_records
 from turnsmith.ui.comparison import compare
 from turnsmith.ui.curves import draw_curves
@@ -23,7 +24,7 @@ def extended(run_folder):
     """Extend the finished run by overrides; returns the keys that changed."""
 
     def change(*overrides):
-        old = RunConfig.model_validate(read_json(run_folder.config))
+        old = read_config(run_folder)
         return extend(
             old, lay_over(old.model_dump(mode="json"), list(overrides), run_folder.config, RunConfig), run_folder
         )
@@ -40,6 +41,18 @@ def test_the_same_configuration_changes_no_file(extended, run_folder):
     before = files(run_folder)
     assert extended() == []
     assert files(run_folder) == before
+
+
+def test_a_configuration_in_the_form_of_an_earlier_version_is_rewritten_once(extended, run_folder):
+    """Commit a4027ff2 stored trackers as a list, had no options of sections, and had the key `rollouts.retries`."""
+    current = read_json(run_folder.config)
+    old = current | {"tracking": [], "rollouts": current["rollouts"] | {"retries": 2}}
+    for section in ("engine", "trainer", "sandbox"):
+        old[section] = {key: value for key, value in current[section].items() if key != "options"}
+    write_json(run_folder.config, old)
+    assert extended() == extended() == []
+    assert not claim(run_folder, current)
+    assert read_json(run_folder.path / "config.json.1") == old and not (run_folder.path / "config.json.2").exists()
 
 
 def test_more_iterations_rename_the_evaluations_of_the_old_checkpoint(extended, run_folder):

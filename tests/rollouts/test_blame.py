@@ -83,6 +83,12 @@ COMMANDS = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _no_retries(monkeypatch):
+    """Let the first try of an attack decide."""
+    monkeypatch.setattr("turnsmith.rollouts.generator.RETRIES", 0)
+
+
 @pytest.fixture
 async def provider():
     provider = make_provider(LIMITS)

@@ -99,5 +99,5 @@ async def test_retry_budget_limits_attempts():
             made.append(results[len(made)])
             return made[-1]
 
-        assert await retry_lost(attempt, is_lost=lambda result: result == "x", retries=2) == made[-1]
+        assert await retry_lost(attempt, is_lost=lambda result: result == "x") == made[-1]
         assert len(made) == num_made

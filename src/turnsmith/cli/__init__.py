@@ -61,7 +61,7 @@ def make_app() -> typer.Typer:
     tasks = typer.Typer(help=TASKS, no_args_is_help=True, rich_markup_mode=None)
     for command in (mine, rebuild, make, qualify, stats):
         tasks.command(command.__name__)(command)
-    tasks.command("check", hidden=True, context_settings=OVERRIDES)(check)
+    tasks.command("check", hidden=True, add_help_option=False, context_settings=OVERRIDES)(check)
     tasks.command("images")(show_images)
     for name, added in {**importing.COMMANDS, **curating.COMMANDS}.items():
         tasks.command(name)(added)

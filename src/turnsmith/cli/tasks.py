@@ -64,7 +64,9 @@ def describe_number(tasks: Sized) -> str:
 
 def check() -> None:
     """Name the command that replaces `tasks check`. Raises UsageError."""
-    raise UsageError("`tasks check` was removed: `turnsmith tasks qualify PATH --repeats 2` tests the same and more")
+    raise UsageError(
+        "`tasks check` was removed: `turnsmith tasks qualify PATH --repeats 2` lists rejected tasks, and fails if none is fit"
+    )
 
 
 def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:

@@ -59,6 +59,7 @@ def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[
 def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) -> C:
     """Validate the data of a file. `given` lists the keys that overrides set. Raises UsageError that names file and key."""
     drop_removed_keys(data, path)
+    drop_grpo_beta(data, path)
     rename_moved_keys(data, path)
     try:
         return kind.model_validate(data)
@@ -73,6 +74,18 @@ def drop_removed_keys(data: Any, path: Path) -> None:
         values = [section.pop(last) for section in _find_sections(data, parents) if last in section]
         if any(value not in (None, default) for value in values):
             warnings.warn(f"{path}: {key} is deprecated: {rule}: remove the key", FutureWarning, stacklevel=3)
+
+
+def drop_grpo_beta(data: Any, path: Path) -> None:
+    """Delete the removed option `beta` of `grpo` if it has its old default 0, in place, and warn. This version refuses others."""
+    for stage in _find_sections(data, ["stages", "*"]):
+        options = stage.get("algorithm_options")
+        if stage.get("algorithm") == "grpo" and isinstance(options, dict) and options.get("beta") == 0:
+            del options["beta"]
+            key = "stages.*.algorithm_options.beta"
+            warnings.warn(
+                f"{path}: {key} is deprecated: grpo has no KL term: remove the key", FutureWarning, stacklevel=3
+            )
 
 
 def rename_moved_keys(data: Any, path: Path) -> None:

@@ -8,8 +8,10 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -69,6 +71,9 @@ class NameTable:
             raise UsageError(f"{self.kind} {name} is a {type(found).__name__}: give a function or a class")
         parameter = inspect.signature(found).parameters.get("options")
         cls = parameter.annotation if parameter else Section
+        if isinstance(cls, str):  # in a module with `from __future__ import annotations`
+            with suppress(AttributeError):
+                cls = attrgetter(cls)(sys.modules[found.__module__])
         if not (isinstance(cls, type) and issubclass(cls, Section)):
             raise UsageError(
                 f"{self.kind} {name}: annotate `options` with a class derived from turnsmith.config.Section"

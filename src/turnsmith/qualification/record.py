@@ -130,7 +130,7 @@ def qualified(task: Task, record: Qualification) -> Task:
 def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
     """Hash everything on which a verdict depends: task, tree, sandbox settings and record version.
 
-    The location of the tree on disk does not matter.
+    The location of the tree on disk does not matter. `sandbox.options` do not count, because `tasks qualify` cannot set them.
     """
     runtime = f"{VERSION} {_name_runtime(tuple(sandbox.test_plugins))} {sandbox.kind}"
     task = tree.task

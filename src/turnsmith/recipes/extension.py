@@ -36,8 +36,9 @@ GROWING = ("stages.*.iterations", "eval.num_runs")
 def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
     """Replace the configuration of a run, completely or not at all, and return the changed keys.
 
-    The old configuration becomes `config.json.N`. Evaluations of a continued stage become `evals/STAGE@ITERATIONS`.
-    The caller must hold the folder's lock. Raises UsageError that names a key which cannot change.
+    The old configuration becomes `config.json.N`, also if only its stored form differs, as that of an earlier version.
+    Evaluations of a continued stage become `evals/STAGE@ITERATIONS`. The caller must hold the folder's lock.
+    Raises UsageError that names a key which cannot change.
     """
     keys = list(list_differences(old.model_dump(mode="json"), new.model_dump(mode="json")))
     for key in keys:
@@ -46,8 +47,10 @@ def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
     if keys:
         rename_evaluations(old, new, folder)
         folder.results.unlink(missing_ok=True)
-        write_json(folder.unused_copy(), read_json(folder.config))
-        write_json(folder.config, new.model_dump(mode="json"))
+    stored, data = read_json(folder.config), new.model_dump(mode="json")
+    if stored != data:
+        write_json(folder.unused_copy(), stored)
+        write_json(folder.config, data)
     return keys
 
 

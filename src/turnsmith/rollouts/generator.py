@@ -147,9 +147,11 @@ class Generator:
             )
 
 
-async def retry_lost(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int = RETRIES) -> T:
-    """Call `attempt` until `is_lost` is False for its result, with at most `retries` retries; return the last result."""
-    for _ in range(retries):
+async def retry_lost(
+    attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int | None = None
+) -> T:
+    """Call `attempt` until `is_lost` is False for its result, with at most `retries` (`RETRIES`) retries; return the last."""
+    for _ in range(RETRIES if retries is None else retries):
         result = await attempt()
         if not is_lost(result):
             return result

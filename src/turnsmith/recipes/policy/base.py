@@ -71,10 +71,10 @@ class ChatFacts:
 def chat_engine(
     name_model: Callable[[RunConfig], str], check: Callable[[RunConfig], object] = lambda config: None
 ) -> Callable[[F], F]:
-    """Decorate a function that opens a ChatEngine: attach the `ChatFacts` of the engine."""
+    """Decorate a function or class that opens a ChatEngine: attach the `ChatFacts` of the engine."""
 
     def mark(open_engine: F) -> F:
-        vars(open_engine)["chat"] = ChatFacts(name_model, check)
+        open_engine.chat = ChatFacts(name_model, check)  # type: ignore[attr-defined]
         return open_engine
 
     return mark
