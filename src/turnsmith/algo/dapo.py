@@ -1,6 +1,7 @@
 """DAPO (arXiv 2503.14476, Eq. 8) as in arXiv 2508.03501, Eq. 8: no KL term, asymmetric clip per token.
 
-Â = (R − mean) / (std + δ); L = −Σ min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) / denominator, ρ = π/π_old of each token.
+Â = (R − mean) / (std + δ); L = −Σ min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) / denominator,
+ρ = π/π_old of each token. `denominator` is the number of action tokens, of the batch by default.
 """
 
 from functools import partial

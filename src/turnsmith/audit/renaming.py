@@ -87,9 +87,9 @@ def _find_prefix(node: Test | ast.ClassDef) -> str:
 
 
 def find_definition(sources: Mapping[str, Source], function: str) -> str:
-    """Find the definition of a test function: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
+    """Find the definition of a test function. If `TestB` inherits `test_y`: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
 
-    A function that these files do not define keeps its id.
+    A function that `sources` do not define keeps its id.
     """
     file, _, name = function.partition("::")
     found = _find_function(sources, (file, name), frozenset()) if file in sources else None

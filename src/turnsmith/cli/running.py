@@ -121,7 +121,7 @@ def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
 
 
 def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
-    """Drop the training that a command does not run from a configuration. Raises UsageError if nothing is left to run."""
+    """Remove from a configuration the training that `command` does not run. Raises UsageError if nothing is left to run."""
     _, wanted = LEARNING[command]
     if not any(getattr(config, part) for part in wanted):
         sections = " or ".join(SECTIONS[part] for part in wanted)

@@ -151,7 +151,7 @@ def choose_folder(out: Path | None, checkout: Path, name: str) -> Path:
 
 
 def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
-    """Run the attempts, print the solution, and apply its patch if wanted. Exits with 0 on success."""
+    """Run the attempts, print the solution, and apply its patch if wanted. Exits with 0 if an attempt succeeded, else with 1."""
     from turnsmith.recipes.solve.solution import STAGE, TASK_SET, conclude
 
     folder, was_stopped = assignment.folder, False

@@ -56,7 +56,7 @@ class RFTConfig(Section):
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
     conversations: Annotated[str | None, PathKey()] = None
-    """Conversations to imitate instead of own rollouts: output of `turnsmith tasks import`, or an endpoint's run folder."""
+    """Conversations to imitate instead of own rollouts: output of `tasks import`, or a run folder with `engine.kind` `openai`."""
     demonstration: bool = True
     """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
     max_turns: int = Field(40, ge=1)
@@ -95,7 +95,7 @@ class StageConfig(Section):
     algorithm: str = "dapo"
     """Advantage and loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
     algorithm_options: Annotated[dict[str, Any], PathKey()] = {}
-    """Options of the algorithm that are not keys of the stage."""
+    """Options of the algorithm that are not keys of a stage, e.g. `max_weight` of `cispo`."""
     clip_eps_low: float = Field(0.2, gt=0)
     """Lower clipping distance ε_low: importance ratios are clipped at 1 − ε_low (`dapo`; others have options of their own)."""
     clip_eps_high: float = Field(0.3, gt=0)

@@ -165,7 +165,7 @@ def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_qualification(row: TaskRow, limit: float) -> Judgement:
-    """Drop a row that qualification rejected; unknown without a qualification record."""
+    """Drop a row that qualification rejected. The judgement is unknown if the row has no qualification record."""
     if not row.facts:
         return FilterDecision.UNKNOWN, "no record"
     return STAYS if row.facts.is_qualified else (FilterDecision.DROPPED, row.facts.verdict)

@@ -51,7 +51,7 @@ def check_git() -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one path, relative to the working tree. `old` is None for an added file, `new` for a removed one."""
+    """Change of a file; `path` is relative to the working tree. `old` is None for an added file, `new` for a removed one."""
 
     path: bytes
     old: TreeFile | None

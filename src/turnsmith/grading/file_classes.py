@@ -14,7 +14,7 @@ from turnsmith.git.layers import walk_merged
 
 
 class FileClass(StrEnum):
-    """Class of a file in a patch; if several fit, the first counts. The flags of a grade name the classes of files left out."""
+    """Class of a file in a patch; if several fit, the first counts. A grade lists the classes that were not applied."""
 
     TEST_INFRASTRUCTURE = "test-infrastructure"
     """File that determines how tests run or which modules they import."""

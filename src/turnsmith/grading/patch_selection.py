@@ -36,7 +36,7 @@ class Project:
 
     layers: tuple[Path, ...]
     test_files: frozenset[str]
-    """Paths of test files, whatever their names."""
+    """Paths that count as test files even if their names do not look like it."""
     source_files: frozenset[str] = frozenset()
     """Files that the gold patch changes. They count as source, even in a folder `test`."""
     import_roots: frozenset[PurePosixPath] = frozenset({PurePosixPath()})

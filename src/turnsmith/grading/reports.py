@@ -26,7 +26,7 @@ class Reason(NamedTuple):
 
     name: str
     is_environment: bool
-    """True for a fault of the environment, which no change to source code can cause."""
+    """True for a fault of the environment (the machine or its network), which no change to source code can cause."""
     pattern: str
 
 

@@ -159,7 +159,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """End the log with the secret mark alone, and the signed report with its end line, to prove that pytest finished."""
+    """Print the secret mark as last line of the log, and the end line of the signed report. Both prove that pytest finished."""
     print(MARK, flush=True)
     report_line(end=True)
 

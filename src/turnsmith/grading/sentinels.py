@@ -56,7 +56,7 @@ class Sentinels:
 
 
 def draw_sentinels(folder: PurePosixPath) -> Sentinels:
-    """Make sentinel tests with random names, for the folder of the expected tests."""
+    """Make sentinels (tests with known results, which reveal forged reports) with random names, for the folder of the tests."""
     path = draw_path(folder)
     names = {end: token_hex(4) for end in _STATUSES}
     statuses = {f"{path}::test_{names[end]}": status for end, status in _STATUSES.items()}

@@ -52,7 +52,7 @@ def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> 
 
 
 def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
-    """List hypotheses on earlier turns or observations that an engine tokenises again."""
+    """List the hypotheses that an engine tokenises the text of earlier turns, or of observations, again."""
 
     def observed(change: Callable[[str], str]) -> Callable[[Trajectory, int, Ids], Ids]:
         def between(trajectory: Trajectory, number: int, recorded: Ids) -> Ids:

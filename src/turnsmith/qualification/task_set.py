@@ -25,9 +25,9 @@ from turnsmith.types import Task
 async def qualify_task_set(
     task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
-    """Examine the tasks not examined conclusively before, write each result at once, and return the results of all in order.
+    """Examine the tasks that have no conclusive record, write each record when it is known, and return those of all tasks.
 
-    Raises UsageError if another process qualifies these tasks; SandboxError if a search for copies of a fix fails.
+    Raises UsageError if another process qualifies these tasks; SandboxError if a sandbox cannot be searched for the fix.
     """
     with find_record_file(task_set).open("ab") as records:
         hold(records)

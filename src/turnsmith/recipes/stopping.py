@@ -1,4 +1,4 @@
-"""Conditions that end an RL stage early: success rates that no longer rise, or iterations without unequal results.
+"""Conditions that end an RL stage early: success rates that no longer rise, or iterations in which all groups have equal results.
 
 They use stored metrics, so a resumed run decides in the same way.
 """

@@ -60,7 +60,7 @@ class AuditScheduler:
         return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=tampered), detail=audit.reason)
 
     def is_overdue(self, trajectory: Trajectory) -> bool:
-        """Return True if `is_alarmed` is set and this trajectory was rewarded without an audit."""
+        """Return True if this trajectory was rewarded without an audit, and a failed audit now requires one (`is_alarmed`)."""
         grade = trajectory.grade
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 

@@ -1,4 +1,4 @@
-"""Working tree of a sandbox on the host: paths, changes and patch."""
+"""Working tree of a sandbox, as the host reads it: paths, changes and patch."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class WorkingTree:
         return compare(self.layers, self.written, is_stacked=self.is_stacked)
 
     def locate(self, path: str) -> str:
-        """Translate a caller's path (absolute, or relative to the workdir) to the path that the supervisor uses."""
+        """Translate a caller's path, absolute or relative to the workdir, to the path in the sandbox's supervisor (process 1)."""
         return _move(PurePosixPath(self.workdir, path), self.workdir, self.place)
 
     def show(self, path: str) -> str:

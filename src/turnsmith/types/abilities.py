@@ -1,4 +1,4 @@
-"""Results of the check whether audits of a task's patches can reach a verdict, and changed copies of its tests."""
+"""Spans and edits of text; records of mutants, and of the check whether audits of a task's patches can reach a verdict."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

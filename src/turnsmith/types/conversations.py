@@ -27,6 +27,7 @@ class Conversation(Record):
     resolved: bool
     """True if the data set states that the tests of the task passed."""
     patch: str = ""
+    """Patch with which the conversation ended; empty if the data set has none."""
     created_by: str = ""
     """Name of the data set from which the conversation was read."""
 

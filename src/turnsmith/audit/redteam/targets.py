@@ -16,7 +16,7 @@ from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
 from turnsmith.types import PYTEST_COMMAND, Task, TaskTree
 
 PACKAGE = "inflection==0.5.1"
-"""Package of which the target `package` is made: one module, and about a hundred quick tests that agents can read."""
+"""PyPI package from which the target named `package` is made. It has one module and about a hundred quick tests."""
 NUM_PACKAGE_TASKS = 4
 """Number of tasks that are made of the package; one of them becomes the target."""
 TESTS_TIMEOUT_S = 40.0

@@ -35,7 +35,7 @@ class TestRun(Record):
     lines: tuple[str, ...] = ()
     """Last lines of the command's output."""
     left_out: tuple[str, ...] = ()
-    """Files of the patch that were not applied for the tests, each as `KIND: PATH`."""
+    """Files of the patch that were not applied for the tests, with the class of the file: `test-surface: tests/test_a.py`."""
     is_sealed: bool = False
     """True if pytest ran the tests and its report was protected from the tested code."""
     duration_s: float = 0.0

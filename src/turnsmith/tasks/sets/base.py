@@ -24,7 +24,7 @@ ORIGIN = "imported"
 
 
 class Refused(TurnsmithError):
-    """Error raised if a row cannot become a task. Refused rows are counted by its short `reason`; its message has details."""
+    """Error raised if a row cannot become a task. The short `reason` serves to count refused rows; the message has details."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
