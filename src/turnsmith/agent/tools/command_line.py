@@ -39,7 +39,7 @@ def split_heredoc(command: str) -> tuple[str, str | None]:
     end = body.index(delimiter)
     if any(line.strip() for line in body[end + 1 :]):
         raise ToolError(
-            f"there is text after the heredoc's closing {delimiter}: a command block may hold only one tool call"
+            f"there is text after the heredoc's closing {delimiter}: a tool stands alone in its command block"
         )
     return opening["before"], "".join(f"{line}\n" for line in body[:end])
 
@@ -84,6 +84,6 @@ def _check_number(tool: Tool, number: int, options: dict[str, str]) -> None:
     if "--help" not in options and not least <= number <= most:
         allowed = str(least) if least == most else f"{least} to {most}"
         raise ToolError(
-            f"{tool.name} takes {allowed} arguments and got {number}. A command block may hold only one tool call "
-            f"(no pipes, && or redirections). Quote a text that contains spaces.\n{tool.help}"
+            f"{tool.name} takes {allowed} arguments and got {number}. A tool stands alone in its command block "
+            f"(no pipes, && or redirections), and text with spaces is quoted.\n{tool.help}"
         )
