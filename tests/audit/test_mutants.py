@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from turnsmith.audit.mutants import find_mutants, to_function
 from turnsmith.audit.sources import Source
-from turnsmith.types.abilities import replace_spans
+from turnsmith.types.edits import replace_spans
 
 KILLED = {
     "a number": "assert f(3) == 3",

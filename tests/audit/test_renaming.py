@@ -1,7 +1,7 @@
 from turnsmith.audit.renaming import draw_renaming
 from turnsmith.audit.sources import Source, read_source, rename_words
 from turnsmith.types import Edit
-from turnsmith.types.abilities import replace_spans
+from turnsmith.types.edits import replace_spans
 
 TEXT = '''class Helper: ...
 

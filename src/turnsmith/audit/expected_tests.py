@@ -15,7 +15,7 @@ from turnsmith.grading.cases import Case, prepare, run_tests
 from turnsmith.grading.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec, started
 from turnsmith.types import Mutant
-from turnsmith.types.abilities import replace_spans
+from turnsmith.types.edits import replace_spans
 
 UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")
 """Pattern of the message of an unmet expectation; any other error may come from the test's own code."""

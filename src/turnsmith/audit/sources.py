@@ -9,7 +9,7 @@ from itertools import accumulate
 from tokenize import NAME, generate_tokens
 
 from turnsmith.types import Edit
-from turnsmith.types.abilities import replace_spans
+from turnsmith.types.edits import replace_spans
 
 Test = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -176,7 +176,8 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     files = put_into_checkout(assignment) if applied else []
     report(assignment, solution, files, as_json=as_json)
     if apply and not applied:
-        typer.echo("nothing was applied: no attempt succeeded, or Ctrl-C stopped the attempts", err=True)
+        why = "Ctrl-C stopped the attempts" if was_stopped else "no attempt succeeded"
+        typer.echo(f"nothing was applied: {why}", err=True)
     if was_stopped:
         typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_STOPPED)

@@ -4,8 +4,9 @@ Records are frozen, and so are their arrays. Arrays that belong together are che
 array of the right type is used without a copy. Any package may import this one, which imports only pydantic and numpy.
 """
 
-from turnsmith.types.abilities import Ability, Edit, Mutant
+from turnsmith.types.abilities import Ability, Mutant
 from turnsmith.types.conversations import BYTES_PER_TOKEN, Conversation, Message, estimate_tokens
+from turnsmith.types.edits import Edit
 from turnsmith.types.links import Link, OtherPrompt, Provenance, TurnDigests, digest_turn
 from turnsmith.types.outcomes import OUTCOMES, Audit, AuditedPatch, Grade, Outcome, OutcomeRule, StopReason
 from turnsmith.types.records import Record, to_array

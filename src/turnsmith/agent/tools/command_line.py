@@ -83,6 +83,7 @@ def _check_number(tool: Tool, number: int, options: dict[str, str]) -> None:
     least, most = tool.num_arguments
     if "--help" not in options and not least <= number <= most:
         allowed = str(least) if least == most else f"{least} to {most}"
+        # The policy reads these sentences: another wording changes its samples.
         raise ToolError(
             f"{tool.name} takes {allowed} arguments and got {number}. A tool stands alone in its command block "
             f"(no pipes, && or redirections), and text with spaces is quoted.\n{tool.help}"

@@ -8,7 +8,7 @@ from typing import TypeGuard
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
-from turnsmith.types.abilities import replace_spans
+from turnsmith.types.edits import replace_spans
 
 Span = tuple[int, int]
 """Range of bytes in a source: first byte, and the byte after the last."""
