@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from typer.testing import CliRunner
 
+from support.ranks import RankPool
 from turnsmith.cli import make_app
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
@@ -103,6 +104,14 @@ def make_metrics(rate: float, position: int) -> dict:
 def turnsmith():
     """Return a function that runs a command; its result has `exit_code`, `stdout` and `stderr`."""
     return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def ranks():
+    """Return a function that runs another one on 1 to 4 gloo ranks: `ranks(num_ranks, function, *arguments)`."""
+    pool = RankPool()
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
