@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +18,7 @@ from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
 from turnsmith.engines.torch import attention
-from turnsmith.engines.torch.attention import Boundaries, attend_packed, has_kernel, hidden_states
+from turnsmith.engines.torch.attention import Boundaries, Layout, attend_packed, has_kernel, hidden_states
 from turnsmith.engines.torch.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
@@ -128,12 +129,40 @@ def recompute_layers(model: PreTrainedModel) -> None:
             layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
 
 
+@dataclass(frozen=True, eq=False)
+class PackedRow:
+    """Tokens of one forward pass, packed end to end, and the tokens in the loss. All tensors are int64 and 1-D."""
+
+    token_ids: Tensor
+    """Ids of all tokens, `[tokens]`."""
+    layout: Layout
+    """Positions and attention of the tokens."""
+    sources: Tensor
+    """Index in the row of the hidden state that predicts each token in the loss, `[targets]`."""
+    targets: Tensor
+    """Ids of the tokens in the loss, `[targets]`, in the order of the samples."""
+
+
+Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""Function of the output head, hidden states `[targets, hidden_size]` and the target ids that they predict."""
+
+
+def pack_row(micro_batch: MicroBatch, device: torch.device) -> PackedRow:
+    """Pack the samples of a micro-batch end to end."""
+    token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
+    is_target = torch.tensor(micro_batch.column("loss_mask"), device=device)
+    targets = is_target.nonzero().squeeze(1)
+    layout = PackedLayout([len(sample) for sample in micro_batch.samples], device)
+    # The hidden state before a token predicts it. A sample's first token is never a target, so samples do not mix.
+    return PackedRow(token_ids, layout, targets - 1, token_ids[targets])
+
+
 def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
     """Compute the log-prob of each token in the loss, given all earlier tokens of its sample: fp32, 1-D, in order.
 
     The layers compute in `dtype`, and the output head in float32, since log-probs are most sensitive to rounding of logits.
     """
-    return torch.cat(_measure_in_chunks(_logprobs, model, micro_batch, dtype))
+    return torch.cat(score(model, measure_logprobs, pack_row(micro_batch, model.device), dtype))
 
 
 @torch.no_grad()
@@ -143,33 +172,31 @@ def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype:
     The evidence for a sampler setting is log(p under the setting / p under the policy). Output `[3 + alternatives]`,
     float64, nats.
     """
-    return torch.stack(_measure_in_chunks(_surprisal, model, micro_batch, dtype)).sum(0)
+    return torch.stack(score(model, measure_surprisal, pack_row(micro_batch, model.device), dtype)).sum(0)
 
 
-def _measure_in_chunks(
-    measure: Callable[[nn.Module, Tensor, Tensor], Tensor],
-    model: PreTrainedModel,
-    micro_batch: MicroBatch,
-    dtype: torch.dtype,
-) -> list[Tensor]:
-    """Call `measure(output head, hidden states, target ids)` for each chunk of the tokens in the loss; return the results.
+def score(model: PreTrainedModel, measure: Measure, row: PackedRow, dtype: torch.dtype) -> list[Tensor]:
+    """Run decoder and output head on a row. Call `measure` for each chunk of the tokens in the loss; return the results.
 
     The backward pass recomputes the chunks, to save memory.
     """
-    hidden, targets = _before_targets(model, micro_batch, dtype)
+    with computing_in(dtype, row.token_ids.device):
+        hidden = hidden_states(model.get_decoder(), row.token_ids, row.layout)[row.sources]
     head = model.get_output_embeddings()
     chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
-    if len(targets) <= chunk:
-        return [measure(head, hidden, targets)]
-    parts = zip(hidden.split(chunk), targets.split(chunk), strict=True)
+    if len(row.targets) <= chunk:
+        return [measure(head, hidden, row.targets)]
+    parts = zip(hidden.split(chunk), row.targets.split(chunk), strict=True)
     return [checkpoint(measure, head, *part, use_reentrant=False) for part in parts]
 
 
-def _logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+def measure_logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+    """Compute the log-prob of each target, fp32, `[targets]`."""
     return -cross_entropy(head(hidden.float()), token_ids, reduction="none")
 
 
-def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+def measure_surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+    """Sum surprisal, entropy, variance and evidence over the targets, float64, `[3 + alternatives]`."""
     logits = head(hidden.float())
     surprise = -logits.log_softmax(-1)
     shares = surprise.neg().exp()
@@ -177,16 +204,3 @@ def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
     variance = (shares * (surprise - entropy[:, None]).square()).sum(-1)
     sums = torch.stack([surprise.gather(1, token_ids[:, None])[:, 0], entropy, variance]).double().sum(1)
     return torch.cat([sums, weigh(logits, token_ids)])
-
-
-def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return final hidden states `[targets, hidden_size]` and the ids of the tokens in the loss that they predict."""
-    samples, device = micro_batch.samples, model.device
-    token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
-    is_target = torch.tensor(micro_batch.column("loss_mask"), device=device)
-    targets = is_target.nonzero().squeeze(1)
-    with computing_in(dtype, device):
-        layout = PackedLayout([len(sample) for sample in samples], device)
-        hidden = hidden_states(model.get_decoder(), token_ids, layout)
-    # The hidden state before a token predicts it. A sample's first token is never a target, so samples do not mix.
-    return hidden[targets - 1], token_ids[targets]
