@@ -12,7 +12,8 @@ from turnsmith.engines.torch.blocks import BLOCK_TOKENS
 from turnsmith.errors import UsageError
 from turnsmith.recipes.policy.opening import load_base, open_policy
 from turnsmith.runs.folder import RunFolder
-from turnsmith.training.memory import estimate, plan_cache, read_config
+from turnsmith.training.configuration import read_config
+from turnsmith.training.memory import estimate, plan_cache
 from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample
 

@@ -56,8 +56,8 @@ def examine_model(path: str, chat: ChatConfig) -> "list[MachineCheck]":
     """Check a model's weights and chat template, and render an example. Raises UsageError if a file is missing or bad."""
     from turnsmith.chat.tokenizers import load_renderer  # importing transformers takes seconds
     from turnsmith.sandboxes.probes import MachineCheck
+    from turnsmith.training.configuration import read_config
     from turnsmith.training.directories import check_model, find_model
-    from turnsmith.training.memory import read_config
 
     check_model(path)
     kind = read_config(find_model(path)).model_type

@@ -117,9 +117,9 @@ def limit_context(config: RunConfig, *, is_given: bool) -> RunConfig:
     if config.engine.kind not in TOKEN_ENGINES:
         return config
     from turnsmith.engines.torch.inprocess import check_context, num_positions
-    from turnsmith.training.memory import read_config
+    from turnsmith.training.configuration import read_config
 
-    model, agent = read_config(find_model(config.model.path)), config.agent
+    model, agent = read_config(find_model(config.model.path), config.model.rope_scaling), config.agent
     positions = num_positions(model)
     if is_given or positions is None or positions >= agent.max_context:
         check_context(model, agent.max_context)

@@ -10,7 +10,7 @@ name or import path. `extras` lists the optional dependencies. Any package may i
 from turnsmith.config.agent import AgentConfig
 from turnsmith.config.engine import EndpointConfig, EngineConfig, PricesConfig, VllmConfig
 from turnsmith.config.evaluation import ROUNDING_GAP, EvalConfig, GapConfig
-from turnsmith.config.model import ChatConfig, ModelConfig
+from turnsmith.config.model import ChatConfig, ModelConfig, RopeScaling
 from turnsmith.config.rollouts import AuditConfig, RolloutConfig
 from turnsmith.config.run import RunConfig
 from turnsmith.config.sandbox import SandboxConfig
@@ -35,6 +35,7 @@ __all__ = [
     "PricesConfig",
     "RFTConfig",
     "RolloutConfig",
+    "RopeScaling",
     "RunConfig",
     "SandboxConfig",
     "Section",

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from turnsmith.config import RopeScaling
 from turnsmith.engines.weights import load_complete
-from turnsmith.training.model import MAX_CHUNK_LOGITS, report_model_errors
+from turnsmith.training.configuration import read_config, report_model_errors
+from turnsmith.training.model import MAX_CHUNK_LOGITS
 from turnsmith.types import Trajectory
 
 KERNEL = "sdpa"
@@ -39,10 +41,11 @@ def reported(trajectory: Trajectory) -> np.ndarray:
     return trajectory.logprobs[trajectory.sampled]
 
 
-def load_plain(directory: Path, device: torch.device) -> PreTrainedModel:
+def load_plain(directory: Path, device: torch.device, scaling: RopeScaling | None = None) -> PreTrainedModel:
     """Load a policy in float32 with transformers alone, without packed attention. Raises UsageError."""
+    options = {"config": read_config(directory, scaling), "dtype": torch.float32, "attn_implementation": KERNEL}
     with report_model_errors(directory):
-        model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=KERNEL)
+        model = load_complete(AutoModelForCausalLM, directory, **options)
     plain: PreTrainedModel = model.to(device).eval()  # type: ignore[arg-type]
     return plain
 

@@ -14,7 +14,7 @@ from turnsmith.config import ChatConfig
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.checkpoint import copy_tokenizer, save_model
-from turnsmith.training.model import report_model_errors
+from turnsmith.training.configuration import report_model_errors
 
 Dtype = Literal["float32", "bfloat16"]
 

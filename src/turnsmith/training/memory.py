@@ -6,13 +6,14 @@ The estimate assumes the forward pass of transformers' Llama models, which most 
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from turnsmith.config import RunConfig
 from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
 from turnsmith.io.memory import read_available_bytes
-from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, report_model_errors
+from turnsmith.training.configuration import read_config
+from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device
 
 AUTOMATIC_SHARE = 0.5
 """Fraction that the KV cache gets of the memory free beside weights and training, if no `engine.kv_memory_gb` is set."""
@@ -24,7 +25,8 @@ MOMENT_BYTES = 8
 
 def plan_cache(config: RunConfig, directory: Path) -> int:
     """Return the number of KV-cache blocks of a run. Raises UsageError if memory is too small for the run or one episode."""
-    model, dtype, device = read_config(directory), getattr(torch, config.model.dtype), find_device(config.model.device)
+    model = read_config(directory, config.model.rope_scaling)
+    dtype, device = getattr(torch, config.model.dtype), find_device(config.model.device)
     weights, training = estimate(config, model)
     free, context, given_gb = free_bytes(device), longest_context(config), config.engine.kv_memory_gb
     least = bytes_for(model, dtype, context) if given_gb is None else int(given_gb * GIB)
@@ -53,12 +55,6 @@ def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
 def longest_context(config: RunConfig) -> int:
     """Return the longest context of all stages of the run, in tokens."""
     return max([config.agent.max_context, *(part.max_context for part in config.training.values())])
-
-
-def read_config(directory: Path) -> PretrainedConfig:
-    """Read the configuration of a model directory. Raises UsageError."""
-    with report_model_errors(directory):
-        return AutoConfig.from_pretrained(directory)
 
 
 def refusal(config: RunConfig, device: torch.device, weights: float, training: float, kv: float, free: float) -> str:

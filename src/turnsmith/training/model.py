@@ -1,18 +1,16 @@
 """Loading of causal models from Hugging Face directories, and log-probs of sampled tokens in packed samples."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
@@ -22,6 +20,7 @@ from turnsmith.engines.torch.attention import Boundaries, Layout, attend_packed,
 from turnsmith.engines.torch.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
+from turnsmith.training.configuration import check_supported, read_config, report_model_errors
 from turnsmith.training.directories import find_model
 from turnsmith.training.sampler_settings import weigh
 from turnsmith.types import MicroBatch
@@ -30,9 +29,6 @@ logging.disable_progress_bar()
 
 MAX_CHUNK_LOGITS = 2**25
 """Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
-
-UNSUPPORTED_FIELDS = ("final_logit_softcapping", "attn_logit_softcapping", "logit_scale", "logits_scaling")
-"""Fields of a model's configuration that change logits or attention in ways that trainer and engine do not support."""
 
 
 class PackedLayout:
@@ -63,24 +59,16 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     if config.threads:
         torch.set_num_threads(config.threads)
     directory, device = find_model(config.path), find_device(config.device)
+    description = read_config(directory, config.rope_scaling)
+    check_supported(description, directory)
     with report_model_errors(directory):
-        _check_supported(AutoConfig.from_pretrained(directory), directory)
         # Keep float32 weights: an update of 1e-6 would be lost in bfloat16.
-        model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=attention.NAME)
+        options = {"config": description, "dtype": torch.float32, "attn_implementation": attention.NAME}
+        model = load_complete(AutoModelForCausalLM, directory, **options)
         # With dropout, trainer and engine would have different policies.
         cast(nn.Module, model).to(device).eval()
         _check_packing(model, directory)
     return model
-
-
-@contextmanager
-def report_model_errors(directory: Path) -> Iterator[None]:
-    """Convert transformers' errors about a model, raised in the `with` block, to a UsageError that names its directory."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise UsageError(f"the model at {directory} cannot be used: {reason}: give another model") from error
 
 
 def find_device(name: str) -> torch.device:
@@ -92,19 +80,6 @@ def find_device(name: str) -> torch.device:
             "build of torch for the driver of this machine"
         )
     return torch.device("cpu" if name == "cpu" or not has_cuda else "cuda")
-
-
-def _check_supported(config: Any, directory: Path) -> None:
-    fields = [name for name in UNSUPPORTED_FIELDS if getattr(config, name, None) not in (None, 1.0)]
-    # Qwen2 configures a window but leaves it off; Mistral has no switch, so its window is in use.
-    if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
-        fields.append(f"sliding_window {config.sliding_window}")
-    kinds = set(getattr(config, "layer_types", None) or []) - {"full_attention"}
-    if fields or kinds:
-        faults = ", ".join([*fields, *sorted(kinds)])
-        raise UsageError(
-            f"the model at {directory} uses {faults}, which is not supported: use a model with plain causal attention"
-        )
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ def told(wanted, **changes):
     """Return the settings of a correct server."""
     facts = {
         "version": "0.32.1", "device": "cpu", "dtype": "float32", "max_model_len": 200, "shape": wanted.shape,
-        "logprobs_mode": "raw_logprobs", "sampling_defaults": {}, "prefix_caching": True, "num_workers": 1,
+        "rope": wanted.rope, "logprobs_mode": "raw_logprobs", "sampling_defaults": {}, "prefix_caching": True, "num_workers": 1,
         "quantization": None, "speculation": False, "unserved_heads": [],
     }  # fmt: skip
     return facts | changes
@@ -33,6 +33,7 @@ def test_correct_settings_are_accepted(wanted):
         ("version", "0.33.0"),
         ("dtype", "bfloat16"),
         ("max_model_len", 199),
+        ("rope", {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 512}),
         ("logprobs_mode", "processed_logprobs"),
         ("sampling_defaults", {"top_k": 20}),
         ("prefix_caching", False),

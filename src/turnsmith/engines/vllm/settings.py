@@ -15,6 +15,12 @@ SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
 """Configuration keys whose values must be equal in policy and server model; keep equal to `turnsmith_vllm.transport.SHAPE`."""
 
 
+ROPE = ("rope_type", "factor", "original_max_position_embeddings")
+"""Parameters of the rotary embedding that must be equal in policy and server; keep equal to `turnsmith_vllm.transport.ROPE`."""
+POSITIONS = ("rope_parameters", "max_position_embeddings")
+"""Configuration keys that a context extension changes."""
+
+
 @dataclass(frozen=True)
 class ServerRequirements:
     """Requirements of a run for its vLLM servers."""
@@ -22,6 +28,7 @@ class ServerRequirements:
     directory: Path
     """Directory of the base model. A server reads only its configuration; the weights come from the trainer."""
     model: PretrainedConfig
+    """Configuration of the policy, after `model.rope_scaling`."""
     dtype: str
     """Number format of the weights: `float32` or `bfloat16`."""
     max_context: int
@@ -30,6 +37,8 @@ class ServerRequirements:
     kv_bytes: int
     """Bytes of KV cache per server."""
     seed: int
+    is_extended: bool = False
+    """True if `model` has another context extension than the configuration in `directory`."""
 
     @property
     def shape(self) -> dict[str, int]:
@@ -37,8 +46,24 @@ class ServerRequirements:
         return {name: getattr(text, name) for name in SHAPE}
 
     @property
+    def rope(self) -> dict[str, Any]:
+        """Return the kind of rotary embedding, and the context extension if there is one."""
+        return select_rope(self.model.get_text_config())
+
+    @property
     def vocabulary(self) -> int:
         return self.shape["vocab_size"]
+
+
+def select_rope(config: PretrainedConfig) -> dict[str, Any]:
+    """Select the `ROPE` parameters of a model's configuration."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    return {name: rope.get(name) for name in ROPE}
+
+
+def override_rope(config: PretrainedConfig) -> dict[str, Any]:
+    """Return the entries of a model's configuration that set its rotary embedding and its number of positions."""
+    return {name: getattr(config, name) for name in POSITIONS if getattr(config, name, None) is not None}
 
 
 def list_arguments(required: ServerRequirements, socket: Path, *, eager: bool, more: Sequence[str]) -> list[str]:
@@ -64,6 +89,8 @@ def list_arguments(required: ServerRequirements, socket: Path, *, eager: bool, m
         "--disable-uvicorn-access-log",
     ]
     named = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
+    if required.is_extended:
+        named += ["--hf-overrides", json.dumps(override_rope(required.model))]
     return [*named, *switches, *(["--enforce-eager"] if eager else []), *more]
 
 
@@ -84,6 +111,11 @@ def find_problem(reported: dict[str, Any], required: ServerRequirements) -> str:
         return (
             f"has a context of {reported['max_model_len']} tokens, and max_context is {required.max_context}: raise its "
             "--max-model-len, or lower max_context"
+        )
+    if reported["rope"] != required.rope:
+        return (
+            f"rotates positions by {reported['rope']}, and the policy by {required.rope}: start it with --hf-overrides "
+            f"'{json.dumps(override_rope(required.model))}'"
         )
     if reported["unserved_heads"]:
         return (

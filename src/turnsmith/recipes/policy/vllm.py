@@ -7,8 +7,9 @@ from turnsmith.engines.torch.blocks import BLOCK_TOKENS, bytes_for
 from turnsmith.engines.vllm.engine import open_vllm
 from turnsmith.engines.vllm.settings import ServerRequirements
 from turnsmith.recipes.policy.base import PolicySetup
+from turnsmith.training.configuration import read_config
 from turnsmith.training.directories import find_model
-from turnsmith.training.memory import longest_context, plan_cache, read_config
+from turnsmith.training.memory import longest_context, plan_cache
 
 
 async def open_vllm_engine(setup: PolicySetup) -> Engine:
@@ -19,7 +20,7 @@ async def open_vllm_engine(setup: PolicySetup) -> Engine:
     """
     config = setup.config
     directory = find_model(config.model.path)
-    base, dtype = read_config(directory), getattr(torch, config.model.dtype)
+    base, dtype = read_config(directory, config.model.rope_scaling), getattr(torch, config.model.dtype)
     wanted = ServerRequirements(
         directory,
         base,
@@ -28,5 +29,6 @@ async def open_vllm_engine(setup: PolicySetup) -> Engine:
         num_episodes=config.rollouts.concurrency,
         kv_bytes=bytes_for(base, dtype, plan_cache(config, directory) * BLOCK_TOKENS) // config.engine.vllm.replicas,
         seed=config.seed,
+        is_extended=config.model.rope_scaling is not None,
     )
     return open_vllm(config.engine.vllm, wanted, setup.logs)

@@ -160,7 +160,7 @@ def load_iteration(config: RunConfig, folder: RunFolder, id: IterationId, limit:
         raise UsageError(f"no rollout of {id} holds sampled tokens: choose another iteration")
     chosen = random.Random(0).sample(found, min(limit, len(found)))
     renderer = load_renderer(find_model(config.model.path), config.model.chat)
-    model = load_plain(version.directory, find_device(config.model.device))
+    model = load_plain(version.directory, find_device(config.model.device), config.model.rope_scaling)
     newest = before[::-1][:MAX_EARLIER]
     kept, deleted = ([each for each in newest if each.is_on_disk is is_on_disk] for is_on_disk in (True, False))
     return LoadedIteration(id, chosen, renderer, model, version, kept, deleted)
@@ -173,7 +173,7 @@ def list_hypotheses(loaded: LoadedIteration, config: RunConfig, folder: RunFolde
     yield from faults.KERNELS
     yield from faults.list_shifts(max(len(each.turns) for each in loaded.trajectories))
     for version in loaded.earlier:
-        earlier = load_plain(version.directory, loaded.model.device)
+        earlier = load_plain(version.directory, loaded.model.device, config.model.rope_scaling)
         yield from faults.list_stale(version.name, earlier, read_sampled_ids(version, config, folder))
 
 

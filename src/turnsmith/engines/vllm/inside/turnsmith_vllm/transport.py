@@ -25,6 +25,9 @@ NAME = "turnsmith"
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
 """Keys of a model's configuration whose values must be equal in Turnsmith's and the server's model."""
 
+ROPE = ("rope_type", "factor", "original_max_position_embeddings")
+"""Parameters of the rotary embedding whose values must be equal in Turnsmith's and the server's model."""
+
 
 @dataclass
 class FileInit(WeightTransferInitInfo):
@@ -100,6 +103,12 @@ def list_unserved_heads(layers: Iterable[Any]) -> list[int]:
     return sorted(unserved)
 
 
+def select_rope(config: Any) -> dict[str, Any]:
+    """Select the `ROPE` parameters of a model's configuration."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    return {name: rope.get(name) for name in ROPE}
+
+
 class Extension:
     """Methods that Turnsmith adds to a vLLM worker."""
 
@@ -113,6 +122,7 @@ class Extension:
             "dtype": str(model.dtype).removeprefix("torch."),
             "max_model_len": model.max_model_len,
             "shape": {name: getattr(model.hf_text_config, name) for name in SHAPE},
+            "rope": select_rope(model.hf_text_config),
             "logprobs_mode": str(getattr(model.logprobs_mode, "value", model.logprobs_mode)),
             "sampling_defaults": model.get_diff_sampling_param(),
             "prefix_caching": bool(config.cache_config.enable_prefix_caching),

@@ -28,6 +28,7 @@ from starlette.routing import Route
 
 from support.engines import plain_digests
 
+ROPE = ("rope_type", "factor", "original_max_position_embeddings")
 FAULTS = Path(os.environ["STAND_IN_FAULTS"])
 
 
@@ -42,7 +43,7 @@ def drop_fault(fault: str, *others: str) -> None:
 class StandIn:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.config = json.loads(Path(options.model, "config.json").read_text())
+        self.config = json.loads(Path(options.model, "config.json").read_text()) | json.loads(options.hf_overrides)
         self.weights: dict[str, np.ndarray] = {}
         self.version = "default"
         self.is_updating = False
@@ -94,6 +95,7 @@ class StandIn:
             "dtype": self.options.dtype,
             "max_model_len": self.options.max_model_len,
             "shape": shape,
+            "rope": {name: self.config["rope_parameters"].get(name) for name in ROPE},
             "logprobs_mode": self.options.logprobs_mode,
             "sampling_defaults": {},
             "prefix_caching": True,
@@ -144,6 +146,7 @@ def main() -> None:
     for name in ("--model", "--uds", "--dtype", "--logprobs-mode"):
         parser.add_argument(name, required=True)
     parser.add_argument("--max-model-len", type=int, required=True)
+    parser.add_argument("--hf-overrides", default="{}")
     parser.add_argument("--enforce-eager", action="store_true")
     options, _ = parser.parse_known_args()
     server = StandIn(options)
