@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from support.engines.pairs import NAMES, PAIRS
-from support.models.small_models import VOCABULARY, make_model
+from support.models.small_models import VOCABULARY, make_model, stream
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.errors import EngineError
 from turnsmith.types import digest_turn
@@ -82,13 +82,18 @@ async def test_seed_determines_tokens_in_any_batch(engine):
     assert len({tuple(c.token_ids.tolist()) for c in alone}) > 1
 
 
-@pytest.mark.parametrize("is_saved", [True, False])
-async def test_new_weights_take_effect_at_once_with_their_version(engine, tmp_path, is_saved):
+@pytest.mark.parametrize("kind", ["saved", "shared", "streamed"])
+async def test_new_weights_take_effect_at_once_with_their_version(engine, tmp_path, kind):
     before = await engine.generate(ask())
     assert before.policy_version == engine.policy_version == 0
     model = make_model(seed=5)
     model.save_pretrained(tmp_path / "new")
-    await engine.load_weights(SavedWeights(3, tmp_path / "new") if is_saved else SharedWeights(3, model))
+    sources = {
+        "saved": SavedWeights(3, tmp_path / "new"),
+        "shared": SharedWeights(3, model),
+        "streamed": stream(model, 3),
+    }
+    await engine.load_weights(sources[kind])
     after = await engine.generate(ask())
     assert after.policy_version == engine.policy_version == 3
     np.testing.assert_allclose(after.logprobs, plain_logprobs(PROMPT, after.token_ids, model_seed=5), rtol=0, atol=1e-5)

@@ -1,5 +1,6 @@
 """Interface of token engines: token ids in; token ids, log-probs and policy version out."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from turnsmith.types import Completion, SamplingParams, digest_turn, to_array
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel
 
 
@@ -74,8 +76,19 @@ class SharedWeights:
     model: "PreTrainedModel"
 
 
-WeightSource = SavedWeights | SharedWeights
-"""Source from which an engine loads weights: a directory, or a model in this process."""
+@dataclass(frozen=True)
+class StreamedWeights:
+    """Policy weights that other processes hold, and that arrive in chunks, so that no process holds a second copy of them."""
+
+    policy_version: int
+    shapes: Mapping[str, tuple[int, ...]]
+    """Name of each weight, as in `model.named_parameters()` → its full shape. A weight shared by two layers has one name."""
+    read: Callable[[], "Iterator[Sequence[tuple[str, Tensor]]]"]
+    """Function that yields all weights once, in chunks of names and full tensors. It may be called until the next step."""
+
+
+WeightSource = SavedWeights | SharedWeights | StreamedWeights
+"""Source from which an engine loads weights: a directory, a model in this process, or a stream of chunks."""
 
 
 class Engine(Protocol):

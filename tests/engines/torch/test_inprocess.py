@@ -10,7 +10,7 @@ import torch
 from scipy.stats import chisquare
 from transformers import AutoConfig
 
-from support.models.small_models import VOCABULARY, make_model
+from support.models.small_models import VOCABULARY, make_model, stream
 from turnsmith.engines.base import GenerateRequest, SharedWeights
 from turnsmith.engines.torch import inprocess
 from turnsmith.engines.torch.blocks import blocks_for
@@ -199,6 +199,14 @@ async def test_new_weights_clear_the_cache():
     assert completion.token_ids.tolist() == fresh.token_ids.tolist()
     assert completion.policy_version == 3
     assert engine.reused_tokens == 0
+
+
+async def test_streamed_weights_of_another_shape_are_refused_and_change_nothing():
+    model = make_model()
+    with pytest.raises(UsageError, match=r"the shape of model\.layers\.2\.\S+ differs"):
+        await make_engine(model).load_weights(stream(make_model(seed=5, num_hidden_layers=3), 1))
+    for name, tensor in make_model().state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor)
 
 
 async def test_weights_are_cast_once_for_all_steps_and_again_when_they_have_changed():

@@ -22,7 +22,14 @@ from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
-from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource, complete
+from turnsmith.engines.base import (
+    GenerateRequest,
+    SavedWeights,
+    SharedWeights,
+    StreamedWeights,
+    WeightSource,
+    complete,
+)
 from turnsmith.errors import EngineError, TrainingError
 from turnsmith.mismatch.faults import pass_cache
 from turnsmith.recipes.policy.base import PolicySetup, Start
@@ -111,6 +118,11 @@ class RemoteEngine:
         """Keep the cache; the next weights clear it."""
 
     async def load_weights(self, source: WeightSource) -> None:
+        if isinstance(source, StreamedWeights):
+            for chunk in source.read():
+                await self._peer.call("copy", [(name, tensor.numpy()) for name, tensor in chunk])
+            self.policy_version = source.policy_version
+            return
         with tempfile.TemporaryDirectory() as folder:
             if isinstance(source, SharedWeights):
                 source.model.save_pretrained(folder)
@@ -132,6 +144,13 @@ class Sampler:
     def load(self, directory: Path) -> None:
         self._model = load(directory)
         self._kept: dict[str, tuple[list[int], DynamicCache]] = {}
+
+    @torch.no_grad()
+    def copy(self, chunk: list[tuple[str, np.ndarray]]) -> None:
+        own = dict(self._model.named_parameters())
+        for name, array in chunk:
+            own[name].copy_(torch.from_numpy(array))
+        self._kept = {}
 
     @torch.inference_mode()
     def sample(self, request: GenerateRequest) -> tuple[list[int], list[float], str]:

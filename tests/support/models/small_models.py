@@ -1,8 +1,11 @@
 """Random models of two layers."""
 
+from collections.abc import Iterator
+
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from turnsmith.engines.base import StreamedWeights
 from turnsmith.engines.torch import attention
 
 VOCABULARY = 61
@@ -25,3 +28,14 @@ def make_model(kind: str = "qwen2", seed: int = 0, **changes: object) -> PreTrai
     torch.manual_seed(seed)
     config = AutoConfig.for_model(kind, **SIZES | {"tie_word_embeddings": kind != "llama"} | changes)
     return AutoModelForCausalLM.from_config(config, attn_implementation=attention.NAME).eval()
+
+
+def stream(model: PreTrainedModel, policy_version: int) -> StreamedWeights:
+    """Stream the weights of a model, one or two at a time."""
+    weights = list(model.named_parameters())
+
+    def read() -> Iterator[list[tuple[str, torch.Tensor]]]:
+        for start in range(0, len(weights), 2):
+            yield [(name, tensor.detach()) for name, tensor in weights[start : start + 2]]
+
+    return StreamedWeights(policy_version, {name: tuple(tensor.shape) for name, tensor in weights}, read)

@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, check_request, complete
+from turnsmith.engines.base import (
+    GenerateRequest,
+    SavedWeights,
+    StreamedWeights,
+    WeightSource,
+    check_request,
+    complete,
+)
 from turnsmith.engines.torch import attention
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, BlockStore, blocks_for
 from turnsmith.engines.torch.decoder import make_decoder
@@ -24,7 +31,7 @@ from turnsmith.engines.torch.precision import computing_in, keeping_casts, witho
 from turnsmith.engines.torch.running_turns import Row, share_step
 from turnsmith.engines.torch.sampling import draw_uniforms, sample, shape_logits
 from turnsmith.engines.torch.sequences import SequenceTable, common_prefix
-from turnsmith.engines.weights import load_weights
+from turnsmith.engines.weights import copy_chunks, load_weights
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
 
@@ -101,6 +108,8 @@ class InProcessEngine:
             )
         if isinstance(source, SavedWeights):
             load_weights(source.directory, self._model)
+        elif isinstance(source, StreamedWeights):
+            copy_chunks(source, self._model)
         elif source.model is not self._model:
             self._model.load_state_dict(source.model.state_dict())
         self._sequences.forget()

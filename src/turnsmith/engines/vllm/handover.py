@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from turnsmith.engines.base import SavedWeights, WeightSource
+from turnsmith.engines.base import SavedWeights, StreamedWeights, WeightSource
 from turnsmith.engines.vllm.client import Client
 from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import digest_bytes, digest_layers
 from turnsmith.errors import EngineError, UsageError
@@ -79,6 +79,8 @@ class WeightWriter:
         """Map the names of all weights, as in model files, to tensors. A weight shared by two layers has one name."""
         if isinstance(source, SavedWeights):
             return read_directory(source.directory)
+        if isinstance(source, StreamedWeights):
+            return {name: tensor for chunk in source.read() for name, tensor in chunk}
         return dict(source.model.named_parameters())
 
 
