@@ -30,9 +30,10 @@ from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.torch import attention
 from turnsmith.engines.torch.blocks import GIB, size_cache
 from turnsmith.engines.torch.inprocess import InProcessEngine
+from turnsmith.training.activations.checkpointing import recompute_layers
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.memory import free_bytes
-from turnsmith.training.model import find_device, recompute_layers
+from turnsmith.training.model import find_device
 from turnsmith.types import Sample, add_tokenizer_provenance
 
 DTYPE = torch.bfloat16

@@ -123,6 +123,14 @@ def test_a_moved_key_is_renamed_with_a_warning(write):
         assert load(write(MINIMAL + "[runs]\nkeep_checkpoints = 0\n"), [], RunConfig).keep_checkpoints == 0
 
 
+@pytest.mark.parametrize(("old", "new"), [("true", "full"), ("false", "none")])
+def test_activation_checkpointing_accepts_its_old_values(write, old, new, recwarn):
+    path = write(MINIMAL + f"[trainer]\nactivation_checkpointing = {old}\n")
+    assert load(path, [], RunConfig).trainer.activation_checkpointing == new
+    told = [str(warning.message) for warning in recwarn]
+    assert told == [f'{path}: trainer.activation_checkpointing = true is deprecated: write "full"'] * (old == "true")
+
+
 @pytest.mark.parametrize(
     ("text", "pieces"),
     [

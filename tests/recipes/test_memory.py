@@ -69,9 +69,9 @@ def test_the_shipped_policy_fits_with_room_for_all_its_episodes():
     assert training > 3 * weights > 0
 
 
-@pytest.mark.parametrize(("is_on", "num_forwards"), [(False, 1), (True, 2)])
-def test_activation_checkpointing_is_a_switch(is_on, num_forwards):
-    model = load_base(RunConfig(trainer=TrainerConfig(activation_checkpointing=is_on)))
+@pytest.mark.parametrize(("checkpointing", "num_forwards"), [("none", 1), ("full", 2), ("selective", 2)])
+def test_the_base_model_recomputes_what_the_configuration_says(checkpointing, num_forwards):
+    model = load_base(RunConfig(trainer=TrainerConfig(activation_checkpointing=checkpointing)))
     calls = []
     model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
     sample = Sample("a", "g", [1, 2, 3], [False, True, True], [0.0] * 3, [1.0] * 3)

@@ -40,6 +40,8 @@ This version ignores a removed key, with a warning unless it has the default. Th
 """
 MOVED_KEYS = {"runs.keep_checkpoints": ("keep_checkpoints", 2)}
 """Renamed keys, with new name and default. This version accepts the old name; the next one refuses it."""
+RENAMED_VALUES = {"trainer.activation_checkpointing": {False: "none", True: "full"}}
+"""Keys with values that have new names; the first is the default. This version accepts old names; the next one refuses them."""
 C = TypeVar("C", bound=Section)
 
 
@@ -61,6 +63,7 @@ def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) ->
     drop_removed_keys(data, path)
     drop_grpo_beta(data, path)
     rename_moved_keys(data, path)
+    rename_values(data, path)
     try:
         return kind.model_validate(data)
     except ValidationError as error:
@@ -99,6 +102,19 @@ def rename_moved_keys(data: Any, path: Path) -> None:
                     del data[section]
                 if data[new] != default:
                     warnings.warn(f"{path}: {old} is deprecated: rename it to {new}", FutureWarning, stacklevel=3)
+
+
+def rename_values(data: Any, path: Path) -> None:
+    """Replace `RENAMED_VALUES` in nested data, in place. Warn once per key if its value is not the default."""
+    for name, renamed in RENAMED_VALUES.items():
+        *parents, key = name.split(".")
+        for table in _find_sections(data, parents):
+            old = table.get(key)
+            if isinstance(old, bool):
+                table[key] = renamed[old]
+                if old != next(iter(renamed)):
+                    message = f"{path}: {name} = {json.dumps(old)} is deprecated: write {json.dumps(renamed[old])}"
+                    warnings.warn(message, FutureWarning, stacklevel=3)
 
 
 def _find_sections(data: Any, names: Sequence[str]) -> list[dict[str, Any]]:

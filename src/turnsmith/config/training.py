@@ -19,8 +19,8 @@ class TrainerConfig(Section):
     """Trainer: `local` (in this process), or an import path such as `my_module:open_trainer`."""
     options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the trainer, if it has any (docs/extending.md)."""
-    activation_checkpointing: bool = False
-    """Store only layer inputs and recompute the rest in the backward pass: less memory, a third more compute."""
+    activation_checkpointing: Literal["none", "full", "selective"] = "none"
+    """Activations to recompute in the backward pass: none, all but layer inputs, or all but these and attention outputs."""
 
 
 class OptimizerConfig(Section):

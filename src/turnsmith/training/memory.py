@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
-from turnsmith.config import RunConfig
+from turnsmith.config import RunConfig, TrainerConfig
 from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
 from turnsmith.io.memory import read_available_bytes
@@ -48,7 +48,7 @@ def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
         min(max(part.optimizer.max_tokens_per_micro_batch, part.max_context), part.batch_size * part.max_context)
         for part in parts
     )
-    activations = activation_bytes(model, dtype, largest, recompute=config.trainer.activation_checkpointing)
+    activations = activation_bytes(model, dtype, largest, config.trainer)
     return weights, (MASTER_BYTES + MOMENT_BYTES) * num_parameters + activations
 
 
@@ -60,7 +60,8 @@ def longest_context(config: RunConfig) -> int:
 def refusal(config: RunConfig, device: torch.device, weights: float, training: float, kv: float, free: float) -> str:
     """Return the error message for a run that does not fit into memory, with settings to change. Sizes are in bytes."""
     of_training = f", gradients, optimizer and activations {training / GIB:,.1f} GiB" if training else ""
-    switch = "" if config.trainer.activation_checkpointing else "trainer.activation_checkpointing = true, "
+    is_full = config.trainer.activation_checkpointing == "full"
+    switch = "" if is_full else "trainer.activation_checkpointing = full, "
     remedies = f"{switch}a lower max_tokens_per_micro_batch, " if training else ""
     return (
         f"the run needs about {(weights + training + kv) / GIB:,.1f} GiB on {device}, where {free / GIB:,.1f} GiB are free: "
@@ -76,14 +77,27 @@ def count_parameters(config: PretrainedConfig) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, *, recompute: bool) -> int:
-    """Return the activation bytes of one micro-batch: of all layers, or with `recompute` of one layer plus all layers' inputs."""
-    layer, residual = _layer_bytes(config, dtype), 4 * config.hidden_size
-    num_layers = config.num_hidden_layers
-    per_token = num_layers * residual + 2 * layer if recompute else (num_layers + 1) * layer
+def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, trainer: TrainerConfig) -> int:
+    """Return the activation bytes of one micro-batch, at their peak in the backward pass."""
     # Logits, their softmax and their gradient.
     head = 3 * 4 * min(MAX_CHUNK_LOGITS, num_tokens * config.vocab_size)
-    return num_tokens * per_token + head
+    return num_tokens * _bytes_per_token(config, dtype, trainer) + head
+
+
+def _bytes_per_token(config: PretrainedConfig, dtype: torch.dtype, trainer: TrainerConfig) -> int:
+    """Return the bytes per token of what all layers keep, and of the layer in whose backward pass the peak lies."""
+    layer, kept = _layer_bytes(config, dtype), 4 * config.hidden_size
+    if trainer.activation_checkpointing == "none":
+        return (config.num_hidden_layers + 1) * layer
+    if trainer.activation_checkpointing == "selective":
+        kept += _attention_bytes(config, dtype)
+    return config.num_hidden_layers * kept + 2 * layer
+
+
+def _attention_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
+    """Return the bytes per token of the output of one layer's attention kernel, with the float32 logarithms of its sums."""
+    heads = config.num_attention_heads
+    return heads * ((getattr(config, "head_dim", None) or config.hidden_size // heads) * dtype.itemsize + 4)
 
 
 def _layer_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:

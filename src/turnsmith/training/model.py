@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
@@ -92,16 +90,6 @@ def _check_packing(model: PreTrainedModel, directory: Path) -> None:
         raise UsageError(
             f"the model at {directory} uses custom attention code, so samples cannot be packed: use another model"
         )
-
-
-def recompute_layers(model: PreTrainedModel) -> None:
-    """Enable activation checkpointing: layers keep only their input and recompute the rest in the backward pass.
-
-    The switch in transformers would require training mode, which turns on dropout.
-    """
-    for layer in model.modules():
-        if isinstance(layer, GradientCheckpointingLayer):
-            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,9 +42,9 @@ async def open_policy(config: RunConfig, folder: RunFolder, progress: Progress) 
 def load_base(config: RunConfig) -> "PreTrainedModel":
     """Load the base model on its device. Raises UsageError."""
     # A policy of messages needs no torch.
-    from turnsmith.training.model import load_model, recompute_layers
+    from turnsmith.training.activations.checkpointing import limit_activations
+    from turnsmith.training.model import load_model
 
     model = load_model(config.model)
-    if config.trainer.activation_checkpointing:
-        recompute_layers(model)
+    limit_activations(model, config.trainer)
     return model
