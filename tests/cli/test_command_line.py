@@ -14,7 +14,7 @@ from turnsmith.__main__ import main
 from turnsmith.config import RunConfig
 from turnsmith.config.files import load
 from turnsmith.recipes.paths import make_paths_absolute
-from turnsmith.runs.folder import locked, write_json
+from turnsmith.runs.folder import locked, read_json, write_json
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.tracking.feed import flatten
 from turnsmith.types import Outcome
@@ -144,7 +144,10 @@ def test_results_without_isolation_carry_a_warning(turnsmith, run_folder):
 
 def test_a_run_is_shown_as_tables(turnsmith, run_folder):
     text = turnsmith("show", run_folder.path).stdout
-    assert "Pass@1 ± SEM" in text and "entropy" in text
+    assert "Pass@1 ± SEM" in text and "entropy" in text and "TFLOP/s" not in text
+    metrics = run_folder.iteration("stage2", 4).metrics
+    write_json(metrics, read_json(metrics) | {"time/update_s": 12.0, "compute/tflops_per_rank": 3.0})
+    assert "useful operations of one rank" in turnsmith("show", run_folder.path).stdout
     assert f"turnsmith show {run_folder.path} --trajectory eval-stage2" in text
 
 

@@ -16,7 +16,9 @@ from turnsmith.ui.tables import (
     iterations_table,
     make_table,
     results_table,
+    to_short,
     trajectories_table,
+    updates_table,
     yes_no_table,
 )
 from turnsmith.ui.trajectory import describe_tests, show_trajectory
@@ -55,6 +57,33 @@ def test_metrics_that_an_iteration_lacks_are_empty_cells(run_folder):
     [first] = [line for line in lines if line[:2] == ["stage1", "1"]]
     assert rft == ["rft", "1", "9.0%"]
     assert first[2:] == ["30.0%", "7.0", "50%", "15/24", "0%", "0.800", "2e-07", "21+14"]
+
+
+ACCOUNT = {
+    "tokens/trained": 12_345_678.0, "tokens/in_loss": 1_234_567.0, "tokens/trained_per_s": 123_456.0,
+    "compute/tflops_per_rank": 412.5, "compute/mfu": 0.417, "time/update_s": 1_200.0, "time/attention_s": 480.0,
+    "time/head_s": 36.0, "time/communication_s": 120.0, "time/optimizer_s": 12.0, "time/waiting_s": 60.0,
+}  # fmt: skip
+
+
+def test_the_table_of_optimizer_steps_fits_into_80_columns_and_leaves_out_what_no_iteration_measured():
+    whole = FinishedIteration("stage1", 0, ACCOUNT)
+    text = shown(updates_table([whole]), width=80).rstrip()
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    assert text.splitlines()[-1].split()[2:] == [
+        "12.3M", "123k", "412", "41.7%", "1,200", "40%", "3%", "10%", "1%", "5%"
+    ]  # fmt: skip
+    part = {key: value for key, value in ACCOUNT.items() if key not in ("compute/mfu", "time/waiting_s")}
+    headings = shown(updates_table([FinishedIteration("stage1", 0, part)])).splitlines()[0]
+    assert "head" in headings and "MFU" not in headings and "wait" not in headings
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0"), (7.25, "7.25"), (999.7, "1.00k"), (999_700, "1.00M"), (12_300, "12.3k"), (4e9, "4.00G")],
+)
+def test_counts_are_shown_with_three_digits(count, text):
+    assert to_short(count) == text
 
 
 def test_every_table_fits_into_80_columns_and_numbers_stay_whole(run_folder):

@@ -27,7 +27,7 @@ from turnsmith.ui.reading import (
     read_prompt,
     read_results,
 )
-from turnsmith.ui.tables import describe_shared, endings_table, iterations_table, trajectories_table
+from turnsmith.ui.tables import describe_shared, endings_table, iterations_table, trajectories_table, updates_table
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
 
@@ -35,6 +35,10 @@ LEGEND = """signal: groups whose rewards differ, of all groups
 contact: trajectories with a flag
 gap: mean difference between the log-probs of engine and trainer, in nats"""
 """Explanation of headings of the table of iterations."""
+UPDATE_LEGEND = """tokens, s: tokens and seconds of the optimizer steps
+TFLOP/s, MFU: useful operations of one rank, and their share of a GPU's peak
+attn., head, comm., opt., wait: shares of these seconds"""
+"""Explanation of headings of the table of optimizer steps."""
 Id = Annotated[
     str,
     typer.Option(
@@ -143,6 +147,8 @@ def show_run(folder: RunFolder) -> None:
     if iterations:
         last = iterations[-1]
         console.print(iterations_table(iterations), LEGEND, "", sep="\n")
+        if any("time/update_s" in iteration.metrics for iteration in iterations):
+            console.print(updates_table(iterations), UPDATE_LEGEND, "", sep="\n")
         console.print(
             f"all metrics   {folder.iteration(last.stage, last.number).metrics}, and a file like it for each iteration",
             soft_wrap=True,

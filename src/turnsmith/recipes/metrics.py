@@ -8,6 +8,7 @@ from turnsmith.algo.algorithm import Metrics
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.sampler_check import list_warnings
 from turnsmith.rollouts.inspection import describe_audits, describe_contact, rises_with_reward
+from turnsmith.training.account import leave_out_account, merge_accounts
 from turnsmith.training.local import merge_metrics
 from turnsmith.types import OUTCOMES, Group, StopReason
 
@@ -42,9 +43,13 @@ def describe(groups: Sequence[Group]) -> Metrics:
 
 
 def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
-    """Average the metrics of optimizer steps, weighted by their numbers of loss tokens; `STEP_METRICS` without weights."""
+    """Average the metrics of optimizer steps, weighted by their numbers of loss tokens; `STEP_METRICS` without weights.
+
+    Tokens and seconds of the steps are added up.
+    """
     of_steps = {name: statistics.fmean(step[name] for step in steps) for name in STEP_METRICS}
-    return merge_metrics(steps, num_loss_tokens) | of_steps
+    losses = merge_metrics([leave_out_account(step) for step in steps], num_loss_tokens)
+    return losses | of_steps | merge_accounts(steps)
 
 
 def summary(iteration: Iteration, metrics: Metrics) -> str:

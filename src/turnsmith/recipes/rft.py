@@ -20,6 +20,7 @@ from turnsmith.rollouts.samples import refuse_unproven, to_rft_sample
 from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.task_set import TaskSet
+from turnsmith.training.account import merge_accounts
 from turnsmith.types import OUTCOMES, MicroBatch, Sample, Trajectory
 
 
@@ -45,6 +46,7 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
         "optimizer/steps": len(steps),
         "samples/retokenised": float(sources.count("tokenizer")),
         "policy/version": policy.weights.policy_version,
+        **merge_accounts(steps),
     }
     write_json(files.metrics, counts)
     run.progress.log(f"RFT: kept {len(samples)} trajectories, {len(steps)} steps")

@@ -15,11 +15,14 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import SharedWeights
 from turnsmith.errors import TrainingError
+from turnsmith.training.account import count_work, describe_step
 from turnsmith.training.base import Surprisal
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
 from turnsmith.training.model import logprobs_of_sampled, surprisal_of_sampled
 from turnsmith.training.provenance import check_provenance
 from turnsmith.training.sampler_settings import ALTERNATIVES
+from turnsmith.training.shape import find_shape
+from turnsmith.training.stopwatch import Stopwatch
 from turnsmith.types import MicroBatch
 
 COUNTERS = ("num_steps", "total_steps", "policy_version")
@@ -46,6 +49,8 @@ class LocalTrainer:
         self.policy_version = policy_version
         """Number of weight updates of the policy, including those of earlier trainers."""
         self.optimizer = make_optimizer(model, config)
+        self._shape = find_shape(model.config)
+        self._stopwatch = Stopwatch(model.device)
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
         """Make one optimizer step. Other asyncio tasks may run before it begins; once begun, it cannot be cancelled."""
@@ -53,17 +58,24 @@ class LocalTrainer:
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)
         micro_batches = drop_without_loss_tokens(micro_batches)
+        with self._stopwatch.measure("update"):
+            metrics = self._take_step(micro_batches, loss_fn)
+        seconds, work = self._stopwatch.read(), count_work(self._shape, micro_batches)
+        return metrics | describe_step(work, seconds, self.model.device, self.dtype)
+
+    def _take_step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
         self.optimizer.zero_grad(set_to_none=True)
         parts = [self._accumulate(micro_batch, loss_fn) for micro_batch in micro_batches]
         metrics = merge_metrics(parts, [micro_batch.num_loss_tokens for micro_batch in micro_batches])
         metrics["loss/total"] = sum(part["loss/total"] for part in parts)
-        metrics["optimizer/grad_norm"] = self._clip_gradient()
-        metrics["optimizer/learning_rate"] = self._update()
+        with self._stopwatch.measure("optimizer"):
+            metrics["optimizer/grad_norm"] = self._clip_gradient()
+            metrics["optimizer/learning_rate"] = self._update()
         return metrics
 
     def _accumulate(self, micro_batch: MicroBatch, loss_fn: LossFn) -> Metrics:
         """Run the forward and backward pass of one micro-batch; add to the gradients and return its metrics."""
-        logprobs = logprobs_of_sampled(self.model, micro_batch, self.dtype)
+        logprobs = logprobs_of_sampled(self.model, micro_batch, self.dtype, self._stopwatch)
         loss, metrics = loss_fn(logprobs, LossTokens.of(micro_batch).to(logprobs.device))
         value = loss.item()
         if not math.isfinite(value):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +22,7 @@ from turnsmith.errors import UsageError
 from turnsmith.training.configuration import check_supported, read_config, report_model_errors
 from turnsmith.training.directories import find_model
 from turnsmith.training.sampler_settings import weigh
+from turnsmith.training.stopwatch import Stopwatch
 from turnsmith.types import MicroBatch
 
 logging.disable_progress_bar()
@@ -50,6 +52,20 @@ class PackedLayout:
             for q, k, v in segments
         ]
         return torch.cat([output.transpose(1, 2) for output in outputs], dim=1)
+
+
+class TimedLayout:
+    """Layout whose attention a stopwatch measures, forward and backward."""
+
+    def __init__(self, layout: Layout, stopwatch: Stopwatch) -> None:
+        self.position_ids = layout.position_ids
+        self._layout = layout
+        self._stopwatch = stopwatch
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """Compute attention by the measured layout."""
+        attend = partial(self._layout.attend, layer, scaling=scaling)
+        return self._stopwatch.measure_both_ways("attention", attend, query, key, value)
 
 
 def load_model(config: ModelConfig) -> PreTrainedModel:
@@ -120,12 +136,17 @@ def pack_row(micro_batch: MicroBatch, device: torch.device) -> PackedRow:
     return PackedRow(token_ids, layout, targets - 1, token_ids[targets])
 
 
-def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
+def logprobs_of_sampled(
+    model: PreTrainedModel,
+    micro_batch: MicroBatch,
+    dtype: torch.dtype = torch.float32,
+    stopwatch: Stopwatch | None = None,
+) -> Tensor:
     """Compute the log-prob of each token in the loss, given all earlier tokens of its sample: fp32, 1-D, in order.
 
     The layers compute in `dtype`, and the output head in float32, since log-probs are most sensitive to rounding of logits.
     """
-    return torch.cat(score(model, measure_logprobs, pack_row(micro_batch, model.device), dtype))
+    return torch.cat(score(model, measure_logprobs, pack_row(micro_batch, model.device), dtype, stopwatch))
 
 
 @torch.no_grad()
@@ -138,18 +159,26 @@ def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype:
     return torch.stack(score(model, measure_surprisal, pack_row(micro_batch, model.device), dtype)).sum(0)
 
 
-def score(model: PreTrainedModel, measure: Measure, row: PackedRow, dtype: torch.dtype) -> list[Tensor]:
+def score(
+    model: PreTrainedModel, measure: Measure, row: PackedRow, dtype: torch.dtype, stopwatch: Stopwatch | None = None
+) -> list[Tensor]:
     """Run decoder and output head on a row. Call `measure` for each chunk of the tokens in the loss; return the results.
 
-    The backward pass recomputes the chunks, to save memory.
+    The stopwatch adds up the time of `attention` and of the `head`, forward and backward.
     """
+    stopwatch = stopwatch or Stopwatch(row.token_ids.device)
     with computing_in(dtype, row.token_ids.device):
-        hidden = hidden_states(model.get_decoder(), row.token_ids, row.layout)[row.sources]
-    head = model.get_output_embeddings()
-    chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
-    if len(row.targets) <= chunk:
-        return [measure(head, hidden, row.targets)]
-    parts = zip(hidden.split(chunk), row.targets.split(chunk), strict=True)
+        hidden = hidden_states(model.get_decoder(), row.token_ids, TimedLayout(row.layout, stopwatch))[row.sources]
+    in_chunks = partial(_measure_in_chunks, measure, model.get_output_embeddings())
+    return stopwatch.measure_both_ways("head", in_chunks, hidden, row.targets)
+
+
+def _measure_in_chunks(measure: Measure, head: nn.Module, hidden: Tensor, targets: Tensor) -> list[Tensor]:
+    """Call `measure` for each chunk of the targets. The backward pass recomputes the chunks, to save memory."""
+    chunk = max(1, MAX_CHUNK_LOGITS // cast(Tensor, head.weight).size(0))
+    if len(targets) <= chunk:
+        return [measure(head, hidden, targets)]
+    parts = zip(hidden.split(chunk), targets.split(chunk), strict=True)
     return [checkpoint(measure, head, *part, use_reentrant=False) for part in parts]
 
 

@@ -29,6 +29,17 @@ ITERATION_COLUMNS = {
 }
 """Heading → format of its metrics, for the table of iterations. The table fits into 80 columns."""
 
+UPDATE_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "tokens": ("tokens/trained", lambda count: to_short(count)),
+    "tok/s": ("tokens/trained_per_s", lambda rate: to_short(rate)),
+    "TFLOP/s": ("compute/tflops_per_rank", lambda rate: f"{rate:.3g}"),
+    "MFU": ("compute/mfu", lambda share: f"{share:.1%}"),
+    "s": ("time/update_s", lambda seconds: f"{seconds:,.0f}"),
+}
+"""Heading → metric and function that formats it, for the table of optimizer steps. The table fits into 80 columns."""
+UPDATE_PARTS = {"attn.": "attention", "head": "head", "comm.": "communication", "opt.": "optimizer", "wait": "waiting"}
+"""Heading → part of an optimizer step, whose share of the time the table of optimizer steps shows."""
+
 TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
     "trajectory": lambda entry: entry.short_id,
     "stage": name_stage,
@@ -150,6 +161,40 @@ def iterations_table(iterations: Sequence[FinishedIteration]) -> Table:
     forms = ITERATION_COLUMNS.values()
     rows = ([i.stage, i.number + 1, *(_write(form, i.metrics) for form in forms)] for i in iterations)
     return make_table(["stage", "#", *ITERATION_COLUMNS], rows, num_names=1, is_grouped=True)
+
+
+def updates_table(iterations: Sequence[FinishedIteration]) -> Table:
+    """Make a table of the work, speed and time of the optimizer steps. A column that no iteration has is left out."""
+    rows = [
+        [each.stage, each.number + 1, *_list_work(each.metrics), *_list_shares(each.metrics)]
+        for each in iterations
+        if "time/update_s" in each.metrics
+    ]
+    headings = ["stage", "#", *UPDATE_COLUMNS, *UPDATE_PARTS]
+    used = [position for position in range(len(headings)) if any(row[position] for row in rows)]
+    kept = ([row[position] for position in used] for row in rows)
+    return make_table([headings[position] for position in used], kept, num_names=1, is_grouped=True)
+
+
+def _list_work(metrics: dict[str, float]) -> Iterator[str]:
+    """Yield the cells of `UPDATE_COLUMNS`; empty if a metric was not measured."""
+    for metric, write in UPDATE_COLUMNS.values():
+        yield write(metrics[metric]) if metric in metrics else ""
+
+
+def _list_shares(metrics: dict[str, float]) -> Iterator[str]:
+    """Yield the share of each part in the time of the optimizer steps; empty if a part was not measured."""
+    for part in UPDATE_PARTS.values():
+        seconds = metrics.get(f"time/{part}_s")
+        yield "" if seconds is None else f"{seconds / metrics['time/update_s']:.0%}"
+
+
+def to_short(count: float) -> str:
+    """Format a count with three digits: `12_345_678` → `12.3M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= 0.9995 * size:
+            return f"{count / size:#.3g}".rstrip(".") + unit
+    return f"{count:.3g}"
 
 
 def _write(form: str, metrics: dict[str, float]) -> str:
