@@ -1,5 +1,6 @@
 """Shared fixtures: a finished run folder, the command line, and a provider of real sandboxes."""
 
+import os
 import signal
 import sys
 
@@ -165,3 +166,15 @@ def obeys_ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def local_ray(tmp_path_factory):
+    """Connect to Ray at the address in TURNSMITH_RAY, or start a local one for all tests of the process."""
+    pytest.importorskip("ray")
+    from turnsmith.cluster.connection import connect, disconnect
+
+    logs = tmp_path_factory.mktemp("ray")
+    connect(os.environ.get("TURNSMITH_RAY", ""), logs)
+    yield logs
+    disconnect()

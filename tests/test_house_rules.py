@@ -13,7 +13,7 @@ import pytest
 import turnsmith
 
 ROOT = Path(__file__).parent.parent
-HEAVY = {"torch", "transformers", "scipy", "matplotlib", "libcst"}
+HEAVY = {"torch", "ray", "transformers", "scipy", "matplotlib", "libcst"}
 
 
 def imported_by(*arguments: str) -> set[str]:
@@ -91,13 +91,13 @@ def test_no_string_names_a_module_of_a_higher_room():
     assert wrong == []
 
 
-def test_each_package_has_a_docstring_and_there_are_at_most_26_rooms():
+def test_each_package_has_a_docstring_and_there_are_at_most_27_rooms():
     source = Path(turnsmith.__file__).parent
     assert [
         str(path) for path in source.rglob("__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))
     ] == []
     rooms = {path.stem for path in source.glob("*.py")} | {path.parent.name for path in source.glob("*/__init__.py")}
-    assert len(rooms - {"__init__", "__main__"}) <= 26
+    assert len(rooms - {"__init__", "__main__"}) <= 27
 
 
 def test_help_and_dry_run_import_no_heavy_package():

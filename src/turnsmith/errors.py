@@ -31,6 +31,10 @@ class TrainingError(TurnsmithError):
     """A loss or gradient is not finite, or log-probs of engine and trainer differ too much. The run stops."""
 
 
+class RanksLost(TurnsmithError):
+    """A process of a group of ranks died, hangs, or lost its connection; the group was killed and can be started anew."""
+
+
 class ProvenanceError(TrainingError):
     """A batch differs from the tokens or log-probs that were sampled. The run stops, before the weights change."""
 

@@ -20,6 +20,7 @@ EXTRAS = {
         "a policy of your own: run, rft, rl, eval, export, mismatch, solve",
         ("torch", "transformers", "tokenizers", "numba", "httpx2", "matplotlib"),
     ),
+    "cluster": Extra("a trainer or engines in several processes: trainer.kind fsdp", ("ray",)),
     "endpoint": Extra("a model behind an OpenAI-compatible address", ("openai",)),
     "data": Extra("Parquet and Arrow files, tasks decontaminate", ("pyarrow", "datasketch")),
     "mine": Extra("packages for the tests of a repository: tasks mine, tasks rebuild, solve", ("uv",)),

@@ -1,0 +1,83 @@
+"""Reservation of a share of the cluster for each rank, in an order that keeps the ranks of a node together."""
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
+
+from turnsmith.errors import RanksLost, UsageError
+
+PLACE_S = 600.0
+"""Seconds to wait for GPUs that other work occupies."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Reserved places of a group of ranks."""
+
+    group: PlacementGroup
+    bundles: list[int]
+    """Number of each rank's bundle in the placement group. Ranks of one node are consecutive."""
+    share: dict[str, float]
+    """Resources of one rank."""
+
+    def release(self) -> None:
+        """Give the places back, and kill what still runs there."""
+        remove_placement_group(self.group)
+
+
+def choose_share(num_ranks: int, device: str) -> dict[str, float]:
+    """Return the resources of one rank: a GPU, or an equal share of the CPUs. Raises UsageError if there are too few GPUs."""
+    if device == "cpu":
+        return {"CPU": 1 / math.ceil(num_ranks / max(1.0, total("CPU")))}
+    num_gpus = int(total("GPU"))
+    if num_ranks > num_gpus:
+        raise UsageError(
+            f"trainer.num_ranks is {num_ranks}, and the cluster has {num_gpus} GPUs: use as many, or set model.device = cpu"
+        )
+    return {"GPU": 1.0}
+
+
+def total(resource: str) -> float:
+    """Return the amount of a resource on all living nodes."""
+    return float(sum(node["Resources"].get(resource, 0.0) for node in list_nodes()))
+
+
+def count_places(share: dict[str, float]) -> int:
+    """Count the ranks that fit on the living nodes."""
+    return sum(count_on(node["Resources"], share) for node in list_nodes())
+
+
+def count_on(resources: dict[str, float], share: dict[str, float]) -> int:
+    """Count the ranks that fit on a node with these resources."""
+    return min(int(resources.get(name, 0.0) / amount + 1e-6) for name, amount in share.items())
+
+
+def list_nodes() -> list[dict[str, Any]]:
+    """List the living nodes of the cluster."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+async def reserve(num_ranks: int, share: dict[str, float]) -> Places:
+    """Reserve a place for each rank. Raises RanksLost if too few nodes are left, UsageError if other work occupies them."""
+    group = placement_group([share] * num_ranks, strategy="PACK")
+    try:
+        deadline = time.monotonic() + PLACE_S
+        while not await asyncio.to_thread(group.wait, 1):
+            if (left := count_places(share)) < num_ranks:
+                raise RanksLost(f"only {left} of {num_ranks} ranks fit on the nodes that are left")
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"{num_ranks} ranks found no free place in {PLACE_S:.0f} s: end other work on the cluster, or give a "
+                    "smaller trainer.num_ranks"
+                )
+        nodes = placement_group_table(group)["bundles_to_node_id"]
+        # Ray does not order bundles by node.
+        return Places(group, sorted(range(num_ranks), key=lambda bundle: (nodes[bundle], bundle)), share)
+    except BaseException:
+        remove_placement_group(group)
+        raise
