@@ -30,7 +30,7 @@ MakeWorker = Callable[[int, int], Any]
 
 @dataclass(frozen=True)
 class RankReport:
-    """What a rank does at the moment."""
+    """Activity of a rank at the moment."""
 
     rank: int
     node: str
@@ -85,7 +85,7 @@ class RankActor:
         return item if self._rank == 0 or item is END else True
 
     async def report(self) -> RankReport:
-        """Say what this rank does at the moment. Answers during a call."""
+        """Report the activity of this rank, also during a call."""
         elapsed_s = time.monotonic() - self._begun if self._method else 0.0
         return RankReport(self._rank, self._node, os.getpid(), self._method, elapsed_s)
 

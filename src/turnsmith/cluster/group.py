@@ -87,7 +87,7 @@ class RankGroup:
         return (await self._finish([actor.read.remote(name) for actor in self._actors], name))[0]
 
     async def report(self) -> list[RankReport]:
-        """Return what each rank does at the moment. Ranks answer during a call. Raises RanksLost if one is dead."""
+        """Return the activity of each rank. Ranks answer during a call. Raises RanksLost if one is dead."""
         self._check_running()
         try:
             return list(await asyncio.gather(*(to_future(actor.report.remote()) for actor in self._actors)))
