@@ -16,7 +16,7 @@ from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights
 from turnsmith.errors import ProvenanceError, TrainingError
-from turnsmith.types import MicroBatch, Sample
+from turnsmith.types import MicroBatch, Sample, add_tokenizer_provenance
 
 torch.set_num_threads(1)
 
@@ -89,6 +89,25 @@ async def test_steps_reduce_the_loss_and_return_all_metrics(open_trainer, sample
 async def test_division_into_micro_batches_changes_nothing(open_trainer, samples):
     whole, parts = [await open_trainer().step(pack(samples, size), dapo(samples)) for size in (10_000, 40)]
     assert parts == pytest.approx(whole, abs=1e-5)
+
+
+async def test_sharing_prefixes_changes_neither_log_probs_nor_metrics(open_trainer, samples):
+    common = samples[-1]
+    samples = [start_with(common, sample) for sample in samples]
+    results = []
+    for share in (False, True):
+        trainer, packed = open_trainer(), pack(samples, 160, share_prefixes=share)
+        results.append((await trainer.logprobs(packed), await trainer.step(packed, dapo(samples)), len(packed)))
+    (rows, metrics, num), (shared_rows, shared_metrics, num_shared) = results
+    assert num_shared < num
+    assert all(np.abs(rows[name] - shared_rows[name]).max() < 1e-5 for name in rows)
+    assert shared_metrics == pytest.approx(metrics, rel=1e-5, abs=1e-5)
+
+
+def start_with(common, sample):
+    """Put the tokens of another sample, which are partly in the loss, before those of a sample."""
+    columns = {name: np.concatenate([getattr(common, name), values]) for name, values in sample.columns().items()}
+    return add_tokenizer_provenance(dataclasses.replace(sample, **columns))
 
 
 async def test_engine_samples_from_published_weights(pair, base, open_trainer, samples):

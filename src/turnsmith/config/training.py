@@ -21,6 +21,8 @@ class TrainerConfig(Section):
     """Options of the trainer, if it has any (docs/extending.md)."""
     activation_checkpointing: Literal["none", "full", "selective"] = "none"
     """Activations to recompute in the backward pass: none, all but layer inputs, or all but these and attention outputs."""
+    share_prefixes: bool = False
+    """Compute the tokens with which samples of a group start once per micro-batch, with the same loss and gradients."""
 
 
 class OptimizerConfig(Section):

@@ -34,7 +34,7 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
         samples, counts = load_conversations(Path(rft.conversations), rft, run)
     else:
         samples, counts = await collect_samples(rft, tasks, run)
-    batches = make_epochs(samples, rft, run.config.seed)
+    batches = make_epochs(samples, rft, run.config.seed, share_prefixes=run.config.trainer.share_prefixes)
     with closing(await policy.start_training(rft.optimizer, total_steps=len(batches))) as trainer:
         steps = await take_steps(trainer, batches, make_loss, "RFT: training", run.progress)
         await policy.take(await trainer.publish())
@@ -121,9 +121,11 @@ def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> l
     return [to_rft_sample(each, prompts[each.instance_id]) for each in kept]
 
 
-def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:
+def make_epochs(
+    samples: list[Sample], rft: RFTConfig, seed: int, *, share_prefixes: bool = False
+) -> list[list[MicroBatch]]:
     seeds = [draw_seed(f"{seed}/{RFT}/{epoch}/batches") for epoch in range(rft.epochs)]
-    return [batch for seed in seeds for batch in batch_samples(samples, rft, seed)]
+    return [batch for seed in seeds for batch in batch_samples(samples, rft, seed, share_prefixes=share_prefixes)]
 
 
 def make_loss(batch: list[Sample]) -> LossFn:

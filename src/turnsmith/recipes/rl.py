@@ -112,21 +112,25 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
     if not samples:
         return counts | {"optimizer/steps": 0.0}
-    samples = await add_old_logprobs(trainer, samples, stage)
+    share = run.config.trainer.share_prefixes
+    samples = await add_old_logprobs(trainer, samples, stage, share_prefixes=share)
     gap = measure_gap(samples, run.config.logprob_gap)
     if stage.old_logprobs == "engine":
         samples = [replace(sample, old_logprobs=None) for sample in samples]
     if stage.is_cap:
         counts |= describe_weights(samples, stage.is_cap)
         samples = [correct(sample, stage.is_cap) for sample in samples]
-    batches = batch_samples(samples, stage, iteration.seed("batches"))
+    batches = batch_samples(samples, stage, iteration.seed("batches"), share_prefixes=share)
     label = f"{stage.name}: training, iteration {iteration.number + 1}"
     steps = await take_steps(trainer, batches, make_loss, label, run.progress)
     means = merge_steps(steps, [sum(packed.num_loss_tokens for packed in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
 
 
-async def add_old_logprobs(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> list[Sample]:
+async def add_old_logprobs(
+    trainer: Trainer, samples: list[Sample], stage: StageConfig, *, share_prefixes: bool = False
+) -> list[Sample]:
     """Add `old_logprobs` to the samples: the trainer's log-probs before the first optimizer step of the iteration."""
-    old = await trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
+    max_tokens = stage.optimizer.max_tokens_per_micro_batch
+    old = await trainer.logprobs(pack(samples, max_tokens, share_prefixes=share_prefixes))
     return [replace(sample, old_logprobs=old[sample.trajectory_id]) for sample in samples]

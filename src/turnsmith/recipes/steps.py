@@ -10,10 +10,18 @@ from turnsmith.training.base import Trainer
 from turnsmith.types import MicroBatch, Sample
 
 
-def batch_samples(samples: list[Sample], limits: RFTConfig | StageConfig, seed: int) -> list[list[MicroBatch]]:
+def batch_samples(
+    samples: list[Sample], limits: RFTConfig | StageConfig, seed: int, *, share_prefixes: bool = False
+) -> list[list[MicroBatch]]:
     """Split samples into optimizer batches in an order drawn by `seed`; a batch is a list of micro-batches."""
-    max_tokens = limits.optimizer.max_tokens_per_micro_batch
-    return make_batches(samples, limits.batch_size, unit=limits.batch_unit, max_tokens=max_tokens, seed=seed)
+    return make_batches(
+        samples,
+        limits.batch_size,
+        unit=limits.batch_unit,
+        max_tokens=limits.optimizer.max_tokens_per_micro_batch,
+        seed=seed,
+        share_prefixes=share_prefixes,
+    )
 
 
 async def take_steps(

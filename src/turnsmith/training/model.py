@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
+from turnsmith.algo.prefixes import find_families
 from turnsmith.config import ModelConfig
 from turnsmith.engines.torch import attention
 from turnsmith.engines.torch.attention import Boundaries, Layout, attend_packed, has_kernel, hidden_states
@@ -22,6 +23,7 @@ from turnsmith.errors import UsageError
 from turnsmith.training.configuration import check_supported, read_config, report_model_errors
 from turnsmith.training.directories import find_model
 from turnsmith.training.sampler_settings import weigh
+from turnsmith.training.shared_prefixes import SharedLayout
 from turnsmith.training.stopwatch import Stopwatch
 from turnsmith.types import MicroBatch
 
@@ -127,13 +129,17 @@ Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
 def pack_row(micro_batch: MicroBatch, device: torch.device) -> PackedRow:
-    """Pack the samples of a micro-batch end to end."""
+    """Pack the samples of a micro-batch end to end, with one copy of shared prefixes if the micro-batch has them."""
     token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
     is_target = torch.tensor(micro_batch.column("loss_mask"), device=device)
     targets = is_target.nonzero().squeeze(1)
-    layout = PackedLayout([len(sample) for sample in micro_batch.samples], device)
     # The hidden state before a token predicts it. A sample's first token is never a target, so samples do not mix.
-    return PackedRow(token_ids, layout, targets - 1, token_ids[targets])
+    sources, target_ids = targets - 1, token_ids[targets]
+    if micro_batch.share_prefixes:
+        shared = SharedLayout(find_families(micro_batch.samples), device)
+        return PackedRow(shared.select(token_ids), shared, shared.places[sources], target_ids)
+    layout = PackedLayout([len(sample) for sample in micro_batch.samples], device)
+    return PackedRow(token_ids, layout, sources, target_ids)
 
 
 def logprobs_of_sampled(

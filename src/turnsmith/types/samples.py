@@ -77,6 +77,8 @@ class MicroBatch:
     samples: list[Sample] = field(default_factory=list)
     joined: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Column name → array of that column, concatenated over all samples; empty before `join`."""
+    share_prefixes: bool = False
+    """True if neighbours of one group share one copy of the tokens with which they all start (`algo.prefixes`)."""
 
     def column(self, name: str) -> np.ndarray:
         """Return one column, concatenated over all samples."""
@@ -84,7 +86,7 @@ class MicroBatch:
 
     def join(self) -> "MicroBatch":
         """Return the micro-batch with its `PROVEN` columns joined, so that verification and loss read the same arrays."""
-        return MicroBatch(self.samples, {name: self.column(name) for name in PROVEN})
+        return replace(self, joined={name: self.column(name) for name in PROVEN})
 
     @property
     def num_loss_tokens(self) -> int:
