@@ -30,11 +30,17 @@ def check_model(path: str) -> None:
     directory = find_model(path)
     if not any((directory / name).is_file() for name in TOKENIZERS):
         raise _missing(directory, "tokenizer")
+    list_weights(directory)
+
+
+def list_weights(directory: Path) -> list[Path]:
+    """List the weight files of a model directory. Raises UsageError if one is missing or truncated, or lacks a tensor."""
     weights = find_weights(directory)
     if not weights:
         raise _missing(directory, f"weights, i.e. {' or '.join(WHOLE)} or an index of shards")
     for file, placed in weights.items():
         check_weights(file, placed)
+    return list(weights)
 
 
 def _missing(directory: Path, part: str) -> UsageError:
