@@ -86,10 +86,11 @@ class RankPool:
             for connection in ready:
                 rank = waiting.pop(connection)
                 try:
-                    results[rank], failure = pickle.loads(connection.recv_bytes())
+                    results[rank], failure, trace = pickle.loads(connection.recv_bytes())
                 except EOFError:
-                    failure = self._describe_death(rank)
+                    failure, trace = self._describe_death(rank), "it sent no result"
                 if failure:
+                    failure.add_note(f"on rank {rank} of {num_ranks}:\n{trace}")
                     failures.append(failure)
                     end = min(end, time.monotonic() + GRACE_S)
         if failures:
@@ -125,11 +126,11 @@ def _serve(connection: Connection, path: list[str]) -> None:
             (rank, num_ranks, store, limit_s), call = connection.recv(), connection.recv_bytes()
         except EOFError:
             return
-        connection.send_bytes(_dump(*_run(call, rank, num_ranks, store, limit_s), rank))
+        connection.send_bytes(_dump(*_run(call, rank, num_ranks, store, limit_s)))
 
 
-def _run(call: bytes, rank: int, num_ranks: int, store: str, limit_s: float) -> tuple[Any, BaseException | None]:
-    """Run a call in a process group of its own; return its result and its exception."""
+def _run(call: bytes, rank: int, num_ranks: int, store: str, limit_s: float) -> tuple[Any, BaseException | None, str]:
+    """Run a call in a process group of its own; return its result, its exception and the traceback."""
     import torch
     from torch import distributed
 
@@ -145,21 +146,19 @@ def _run(call: bytes, rank: int, num_ranks: int, store: str, limit_s: float) -> 
             )
             torch.manual_seed(0)
             function, arguments = pickle.loads(call)
-            return function(*arguments), None
+            return function(*arguments), None, ""
     except BaseException as error:
-        error.add_note(f"on rank {rank} of {num_ranks}:\n{traceback.format_exc()}")
-        return None, error
+        return None, error, traceback.format_exc()
     finally:
         if distributed.is_initialized():
             distributed.destroy_process_group()
 
 
-def _dump(result: Any, error: BaseException | None, rank: int) -> bytes:
+def _dump(result: Any, error: BaseException | None, trace: str) -> bytes:
     """Pickle a result and an exception; replace what cannot be restored by a description."""
     try:
-        dumped = pickle.dumps((result, error))
+        dumped = pickle.dumps((result, error, trace))
         pickle.loads(dumped)
         return dumped
     except Exception as fault:
-        text = "".join(traceback.format_exception(error)) if error else f"{fault}"
-        return pickle.dumps((None, RuntimeError(f"rank {rank} returned what cannot be pickled: {text}")))
+        return pickle.dumps((None, RuntimeError(f"the result cannot be pickled: {error or fault!r}"), trace))

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from turnsmith.algo.algorithm import LossFn, Metrics
@@ -28,8 +29,8 @@ from turnsmith.types import MicroBatch
 COUNTERS = ("num_steps", "total_steps", "policy_version")
 
 
-class LocalTrainer:
-    """Trainer that runs in this process. An in-process engine may use the same weights between steps."""
+class OptimizerSteps:
+    """Model with its optimizer, learning-rate schedule and counters of steps."""
 
     def __init__(
         self,
@@ -52,6 +53,33 @@ class LocalTrainer:
         self._shape = find_shape(model.config)
         self._stopwatch = Stopwatch(model.device)
 
+    def clip_gradient(self) -> float:
+        """Clip the gradient to the configured global norm; return the norm before clipping."""
+        total = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
+        norm = (total.full_tensor() if isinstance(total, DTensor) else total).item()
+        if not math.isfinite(norm):
+            raise TrainingError(f"the gradient norm is {norm} at step {self.num_steps}")
+        return norm
+
+    def update(self) -> float:
+        """Make one AdamW update with the scheduled learning rate; return that rate."""
+        learning_rate = self.config.learning_rate * schedule(self.num_steps, self.total_steps, self.config.warmup_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.step()
+        self.num_steps += 1
+        self.policy_version += 1
+        return learning_rate
+
+    def close(self) -> None:
+        """Release the optimizer's state and the gradients, but not the model."""
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+class LocalTrainer(OptimizerSteps):
+    """Trainer that runs in this process. An in-process engine may use the same weights between steps."""
+
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
         """Make one optimizer step. Other asyncio tasks may run before it begins; once begun, it cannot be cancelled."""
         await asyncio.sleep(0)
@@ -69,37 +97,16 @@ class LocalTrainer:
         metrics = merge_metrics(parts, [micro_batch.num_loss_tokens for micro_batch in micro_batches])
         metrics["loss/total"] = sum(part["loss/total"] for part in parts)
         with self._stopwatch.measure("optimizer"):
-            metrics["optimizer/grad_norm"] = self._clip_gradient()
-            metrics["optimizer/learning_rate"] = self._update()
+            metrics["optimizer/grad_norm"] = self.clip_gradient()
+            metrics["optimizer/learning_rate"] = self.update()
         return metrics
 
     def _accumulate(self, micro_batch: MicroBatch, loss_fn: LossFn) -> Metrics:
         """Run the forward and backward pass of one micro-batch; add to the gradients and return its metrics."""
         logprobs = logprobs_of_sampled(self.model, micro_batch, self.dtype, self._stopwatch)
-        loss, metrics = loss_fn(logprobs, LossTokens.of(micro_batch).to(logprobs.device))
-        value = loss.item()
-        if not math.isfinite(value):
-            names = ", ".join(sample.trajectory_id for sample in micro_batch.samples[:3])
-            raise TrainingError(f"the loss is {value} at step {self.num_steps} (trajectories {names}, …)")
+        loss, metrics = compute_loss(logprobs, micro_batch, loss_fn, self.num_steps)
         loss.backward()
-        return metrics | {"loss/total": value}
-
-    def _clip_gradient(self) -> float:
-        """Clip the gradient to the configured global norm; return the norm before clipping."""
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip).item()
-        if not math.isfinite(norm):
-            raise TrainingError(f"the gradient norm is {norm} at step {self.num_steps}")
-        return norm
-
-    def _update(self) -> float:
-        """Make one AdamW update with the scheduled learning rate; return that rate."""
-        learning_rate = self.config.learning_rate * schedule(self.num_steps, self.total_steps, self.config.warmup_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        self.optimizer.step()
-        self.num_steps += 1
-        self.policy_version += 1
-        return learning_rate
+        return metrics
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
         """Map each trajectory id to the current log-probs of its tokens. Other asyncio tasks run between micro-batches."""
@@ -112,34 +119,21 @@ class LocalTrainer:
     @torch.no_grad()
     def _logprobs_now(self, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
         """Map each trajectory id to log-probs of its tokens: zeros, without a forward pass, if no token is in the loss."""
-        samples = micro_batch.samples
-        rows = {sample.trajectory_id: np.zeros(len(sample), np.float32) for sample in samples}
-        if micro_batch.num_loss_tokens:
-            values = logprobs_of_sampled(self.model, micro_batch, self.dtype).cpu()
-            for sample, part in zip(samples, values.split([s.num_loss_tokens for s in samples]), strict=True):
-                rows[sample.trajectory_id][sample.loss_mask] = part.numpy()
-        return rows
+        if not micro_batch.num_loss_tokens:
+            return fill_rows(micro_batch, torch.empty(0))
+        return fill_rows(micro_batch, logprobs_of_sampled(self.model, micro_batch, self.dtype))
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
         """Return the sums of `Surprisal` over the tokens in the loss. Other asyncio tasks run between micro-batches."""
-        micro_batches, sums = (
-            drop_without_loss_tokens(micro_batches),
-            torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64),
-        )
+        micro_batches, sums = drop_without_loss_tokens(micro_batches), zero_sums()
         for micro_batch in micro_batches:
             sums += surprisal_of_sampled(self.model, micro_batch, self.dtype).cpu()
             await asyncio.sleep(0)
-        (sampled, expected, variance, *nats), num = sums.tolist(), sum(m.num_loss_tokens for m in micro_batches)
-        return Surprisal(num, sampled, expected, variance, dict(zip(ALTERNATIVES, nats, strict=True)))
+        return make_surprisal(micro_batches, sums)
 
     async def publish(self) -> SharedWeights:
         """Return the trainer's own model, which an in-process engine need not copy."""
         return SharedWeights(self.policy_version, self.model)
-
-    def close(self) -> None:
-        """Release the optimizer's state and the gradients, but not the model, which the engine shares."""
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
 
     async def save(self, directory: Path) -> None:
         """Write a checkpoint from which `load` resumes exactly. It is also a Hugging Face model directory."""
@@ -154,6 +148,36 @@ class LocalTrainer:
         for name in COUNTERS:
             setattr(self, name, state[name])
         torch.set_rng_state(state["rng"])
+
+
+def compute_loss(logprobs: Tensor, micro_batch: MicroBatch, loss_fn: LossFn, step: int) -> tuple[Tensor, Metrics]:
+    """Compute the loss of a micro-batch, and its metrics with `loss/total`. Raises TrainingError if the loss is not finite."""
+    loss, metrics = loss_fn(logprobs, LossTokens.of(micro_batch).to(logprobs.device))
+    value = loss.item()
+    if not math.isfinite(value):
+        names = ", ".join(sample.trajectory_id for sample in micro_batch.samples[:3])
+        raise TrainingError(f"the loss is {value} at step {step} (trajectories {names}, …)")
+    return loss, metrics | {"loss/total": value}
+
+
+def fill_rows(micro_batch: MicroBatch, values: Tensor) -> dict[str, np.ndarray]:
+    """Map each trajectory id to a row of float32, parallel to its tokens: `values` at the tokens in the loss, 0 elsewhere."""
+    rows = {sample.trajectory_id: np.zeros(len(sample), np.float32) for sample in micro_batch.samples}
+    parts = values.cpu().split([sample.num_loss_tokens for sample in micro_batch.samples])
+    for sample, part in zip(micro_batch.samples, parts, strict=True):
+        rows[sample.trajectory_id][sample.loss_mask] = part.numpy()
+    return rows
+
+
+def zero_sums() -> Tensor:
+    """Return zeros to which the results of `surprisal_of_sampled` are added."""
+    return torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64)
+
+
+def make_surprisal(micro_batches: list[MicroBatch], sums: Tensor) -> Surprisal:
+    """Name the sums that `surprisal_of_sampled` returns."""
+    (sampled, expected, variance, *nats), num = sums.tolist(), sum(m.num_loss_tokens for m in micro_batches)
+    return Surprisal(num, sampled, expected, variance, dict(zip(ALTERNATIVES, nats, strict=True)))
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
