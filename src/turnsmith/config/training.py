@@ -23,6 +23,16 @@ class TrainerConfig(Section):
     """Activations to recompute in the backward pass: none, all but layer inputs, or all but these and attention outputs."""
     share_prefixes: bool = False
     """Compute the tokens with which samples of a group start once per micro-batch, with the same loss and gradients."""
+    offload_activations: bool = False
+    """Keep the layer inputs of activation checkpointing in host memory between forward and backward pass."""
+    mlp_tiles: int = Field(1, ge=1)
+    """Number of tiles in which the tokens of a micro-batch pass each MLP; the backward pass recomputes them. 1 is off."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TrainerConfig":
+        if self.offload_activations and self.activation_checkpointing == "none":
+            raise ValueError("offload_activations needs activation_checkpointing = full or selective")
+        return self
 
 
 class OptimizerConfig(Section):

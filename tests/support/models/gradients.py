@@ -15,3 +15,8 @@ def score_and_differentiate(
     logprobs = logprobs_of_sampled(model, MicroBatch(samples), dtype)
     (logprobs * torch.linspace(-1, 1, len(logprobs))).sum().backward()
     return [logprobs.detach(), *(parameter.grad for parameter in model.parameters())]
+
+
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    """Return the norm of the difference of two tensors, relative to the norm of the second."""
+    return ((found - expected).norm() / expected.norm()).item()

@@ -10,6 +10,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from turnsmith.config import TrainerConfig
 from turnsmith.errors import UsageError
+from turnsmith.training.activations.offload import HostOffload
+from turnsmith.training.activations.tiles import tile_mlps
 
 ATTENTION = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
@@ -26,14 +28,18 @@ def limit_activations(model: nn.Module, config: TrainerConfig) -> None:
 
     Raises UsageError if the model does not support a key.
     """
+    if config.mlp_tiles > 1:
+        tile_mlps(model, config.mlp_tiles)
     if config.activation_checkpointing != "none":
-        recompute_layers(model, is_selective=config.activation_checkpointing == "selective")
+        is_selective = config.activation_checkpointing == "selective"
+        recompute_layers(model, is_selective=is_selective, offload=config.offload_activations)
 
 
-def recompute_layers(model: nn.Module, *, is_selective: bool = False) -> None:
+def recompute_layers(model: nn.Module, *, is_selective: bool = False, offload: bool = False) -> None:
     """Let each layer keep only its input, and with `is_selective` the output of its attention kernel. Raises UsageError.
 
-    The switch in transformers would require training mode, which turns on dropout.
+    With `offload`, the inputs are kept in host memory; attention outputs stay on the device. The switch in transformers would
+    require training mode, which turns on dropout.
     """
     layers = [layer for layer in model.modules() if isinstance(layer, GradientCheckpointingLayer)]
     if not layers:
@@ -42,9 +48,11 @@ def recompute_layers(model: nn.Module, *, is_selective: bool = False) -> None:
             "a model whose layers transformers can recompute"
         )
     contexts = partial(create_selective_checkpoint_contexts, keep_attention) if is_selective else noop_context_fn
-    recompute = partial(checkpoint, use_reentrant=False, preserve_rng_state=False, context_fn=contexts)
+    recompute = partial(
+        HostOffload().checkpoint if offload else checkpoint, use_reentrant=False, preserve_rng_state=False
+    )
     for layer in layers:
-        layer.forward = partial(recompute, layer.forward)
+        layer.forward = partial(recompute, layer.forward, context_fn=contexts)
 
 
 def keep_attention(context: Any, kernel: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
