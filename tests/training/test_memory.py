@@ -29,14 +29,15 @@ def kept_bytes(model, dtype, num_tokens):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral"])
+@pytest.mark.parametrize("num_tiles", [1, 4])
 @pytest.mark.parametrize("checkpointing", ["none", "full", "selective"])
-def test_activation_estimate_is_a_tight_upper_bound(make_model, kind, dtype, checkpointing):
+def test_activation_estimate_is_a_tight_upper_bound(make_model, kind, dtype, checkpointing, num_tiles):
     model = make_model(kind, hidden_size=64, intermediate_size=160, num_hidden_layers=4)
-    trainer = TrainerConfig(activation_checkpointing=checkpointing)
+    trainer = TrainerConfig(activation_checkpointing=checkpointing, mlp_tiles=num_tiles)
     limit_activations(model, trainer)
     kept, num_tokens = kept_bytes(model, dtype, 2_000), 2_000
     head = 3 * 4 * num_tokens * model.config.vocab_size
-    estimate = activation_bytes(model.config, dtype, num_tokens, trainer) - head
+    estimate = activation_bytes(model.config, dtype, num_tokens, trainer, model.device) - head
     # With recomputation, activations of two more layers exist during the backward pass of one.
     assert kept < estimate < (1.7 if checkpointing == "none" else 10) * kept
 

@@ -48,7 +48,7 @@ def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
         min(max(part.optimizer.max_tokens_per_micro_batch, part.max_context), part.batch_size * part.max_context)
         for part in parts
     )
-    activations = activation_bytes(model, dtype, largest, config.trainer)
+    activations = activation_bytes(model, dtype, largest, config.trainer, find_device(config.model.device))
     return weights, (MASTER_BYTES + MOMENT_BYTES) * num_parameters + activations
 
 
@@ -77,21 +77,31 @@ def count_parameters(config: PretrainedConfig) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, trainer: TrainerConfig) -> int:
-    """Return the activation bytes of one micro-batch, at their peak in the backward pass."""
+def activation_bytes(
+    config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, trainer: TrainerConfig, device: torch.device
+) -> int:
+    """Return the activation bytes of one micro-batch on the device, at their peak in the backward pass."""
     # Logits, their softmax and their gradient.
     head = 3 * 4 * min(MAX_CHUNK_LOGITS, num_tokens * config.vocab_size)
-    return num_tokens * _bytes_per_token(config, dtype, trainer) + head
+    kept = _kept_bytes(config, dtype, trainer, device) + _working_bytes(config, dtype, trainer)
+    return num_tokens * kept + head
 
 
-def _bytes_per_token(config: PretrainedConfig, dtype: torch.dtype, trainer: TrainerConfig) -> int:
-    """Return the bytes per token of what all layers keep, and of the layer in whose backward pass the peak lies."""
-    layer, kept = _layer_bytes(config, dtype), 4 * config.hidden_size
+def _kept_bytes(config: PretrainedConfig, dtype: torch.dtype, trainer: TrainerConfig, device: torch.device) -> int:
+    """Return the bytes per token that all layers keep for the backward pass."""
+    num_layers, residual = config.num_hidden_layers, 4 * config.hidden_size
     if trainer.activation_checkpointing == "none":
-        return (config.num_hidden_layers + 1) * layer
-    if trainer.activation_checkpointing == "selective":
-        kept += _attention_bytes(config, dtype)
-    return config.num_hidden_layers * kept + 2 * layer
+        return num_layers * (_block_bytes(config, dtype) + (trainer.mlp_tiles == 1) * _mlp_bytes(config, dtype))
+    # An offloaded input leaves while the next one is computed, and returns while the one after it is used.
+    inputs = 2 if trainer.offload_activations and device.type == "cuda" else num_layers
+    outputs = num_layers if trainer.activation_checkpointing == "selective" else 0
+    return inputs * residual + outputs * _attention_bytes(config, dtype)
+
+
+def _working_bytes(config: PretrainedConfig, dtype: torch.dtype, trainer: TrainerConfig) -> int:
+    """Return the bytes per token of the layer that the backward pass has reached: recomputed activations and gradients."""
+    block, mlp = _block_bytes(config, dtype), _mlp_bytes(config, dtype) // trainer.mlp_tiles
+    return block + mlp if trainer.activation_checkpointing == "none" else 2 * (block + mlp)
 
 
 def _attention_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
@@ -100,13 +110,17 @@ def _attention_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
     return heads * ((getattr(config, "head_dim", None) or config.hidden_size // heads) * dtype.itemsize + 4)
 
 
-def _layer_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
-    """Return the bytes of one layer's activations per token."""
+def _block_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
+    """Return the bytes per token of one layer's activations, without those inside the MLP."""
     hidden, heads = config.hidden_size, config.num_attention_heads
-    inner = getattr(config, "intermediate_size", None) or 4 * hidden
     keys = hidden * (getattr(config, "num_key_value_heads", None) or heads) // heads
     per_hidden = 36 if dtype == torch.float32 else 32
-    return per_hidden * hidden + dtype.itemsize * (4 * inner + 2 * keys)
+    return per_hidden * hidden + dtype.itemsize * 2 * keys
+
+
+def _mlp_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
+    """Return the bytes per token of the wide activations inside one MLP."""
+    return dtype.itemsize * 4 * (getattr(config, "intermediate_size", None) or 4 * config.hidden_size)
 
 
 def free_bytes(device: torch.device) -> float:
