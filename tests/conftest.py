@@ -177,4 +177,6 @@ def local_ray(tmp_path_factory):
     logs = tmp_path_factory.mktemp("ray")
     connect(os.environ.get("TURNSMITH_RAY", ""), logs)
     yield logs
+    if shared := sys.modules.get("support.cluster.shared_ranks"):
+        shared.end_shared_ranks()
     disconnect()

@@ -4,11 +4,11 @@ import asyncio
 import os
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from support.cluster.processes import wait_for_end
 from support.cluster.workers import Adder
 from turnsmith.cluster.group import RankGroup
 from turnsmith.errors import RanksLost, TrainingError, UsageError
@@ -44,7 +44,7 @@ async def test_all_ranks_compute_together_and_each_returns_its_result(group):
 
 
 async def test_a_stream_yields_what_rank_0_yields(group):
-    items = [item async for item in group.stream("count", 4)]
+    items = list(group.stream("count", 4))
     assert [item.item() for item in items] == [0.0, 2.0, 4.0, 6.0]
 
 
@@ -94,7 +94,7 @@ async def test_the_death_of_a_rank_is_noticed_at_once_and_ends_the_group(group, 
     with pytest.raises(RanksLost, match=f"rank {victim} was lost during die .*died"):
         await group.call("die", victim)
     assert time.monotonic() - started < NOTICE_S
-    await wait_for_end(processes)
+    wait_for_end(processes)
 
 
 async def test_a_group_starts_anew_with_another_number_of_ranks(shared):
@@ -112,25 +112,9 @@ async def test_a_rank_that_does_not_answer_counts_as_lost(group, monkeypatch):
         await group.call("die", 1, signal.SIGSTOP)
     assert not group.is_running
     os.kill(process, signal.SIGCONT)
-    await wait_for_end([process])
+    wait_for_end([process])
 
 
 def test_more_ranks_than_gpus_are_refused(local_ray, tmp_path):
     with pytest.raises(UsageError, match=r"trainer\.num_ranks is 3, and the cluster has 0 GPUs: "):
         RankGroup(Adder, 3, "cuda", tmp_path)
-
-
-async def wait_for_end(processes, limit_s=60.0):
-    """Wait until none of the processes runs."""
-    deadline = time.monotonic() + limit_s
-    while any(runs(process) for process in processes):
-        assert time.monotonic() < deadline, f"{processes} still run"
-        await asyncio.sleep(0.05)
-
-
-def runs(process):
-    """Return True if a process runs and is not merely waiting to be collected by its parent."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

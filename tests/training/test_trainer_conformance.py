@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from support.engines.pairs import NAMES, PAIRS
+from support.engines.pairs import NAMES, ON_RANKS, PAIRS
 from support.models.small_models import make_model
 from turnsmith.algo.dapo import dapo_loss
 from turnsmith.algo.losses import batch_denominator, nll_loss
@@ -23,9 +23,12 @@ torch.set_num_threads(1)
 FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, grad_clip=1.0)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in ON_RANKS)])
 def pair(request):
-    return PAIRS[request.param]
+    found = PAIRS[request.param]
+    if found.needs_ray:
+        request.getfixturevalue("local_ray")
+    return found
 
 
 @pytest.fixture
@@ -88,7 +91,12 @@ async def test_steps_reduce_the_loss_and_return_all_metrics(open_trainer, sample
 
 async def test_division_into_micro_batches_changes_nothing(open_trainer, samples):
     whole, parts = [await open_trainer().step(pack(samples, size), dapo(samples)) for size in (10_000, 40)]
-    assert parts == pytest.approx(whole, abs=1e-5)
+    assert drop_speeds(parts) == pytest.approx(drop_speeds(whole), abs=1e-5)
+
+
+def drop_speeds(metrics):
+    """Return the metrics that do not depend on the speed of the machine or on the split into micro-batches."""
+    return {name: value for name, value in metrics.items() if name.startswith(("loss/", "optimizer/"))}
 
 
 async def test_sharing_prefixes_changes_neither_log_probs_nor_metrics(open_trainer, samples):
@@ -101,7 +109,7 @@ async def test_sharing_prefixes_changes_neither_log_probs_nor_metrics(open_train
     (rows, metrics, num), (shared_rows, shared_metrics, num_shared) = results
     assert num_shared < num
     assert all(np.abs(rows[name] - shared_rows[name]).max() < 1e-5 for name in rows)
-    assert shared_metrics == pytest.approx(metrics, rel=1e-5, abs=1e-5)
+    assert drop_speeds(shared_metrics) == pytest.approx(drop_speeds(metrics), rel=1e-5, abs=1e-5)
 
 
 def start_with(common, sample):

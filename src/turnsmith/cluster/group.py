@@ -1,10 +1,11 @@
 """Group of ranks: started together, called together, and killed together as soon as one of them fails."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import RayError, RayTaskError
@@ -21,6 +22,8 @@ CHECK_EVERY_S = 30.0
 """Seconds between two checks, during a call, that all ranks still answer."""
 SILENCE_S = 60.0
 """Seconds without an answer after which a rank counts as lost."""
+
+T = TypeVar("T")
 
 
 class RankGroup:
@@ -73,12 +76,15 @@ class RankGroup:
         shared = ray.put(arguments)
         return await self._finish([actor.call.remote(method, shared) for actor in self._actors], method)
 
-    async def stream(self, method: str, *arguments: Any) -> AsyncIterator[Any]:
-        """Call a generator method on all ranks, and yield the items of rank 0, each when it is requested. Raises as `call`."""
+    def stream(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """Call a generator method on all ranks, and yield the items of rank 0, each when it is requested. Raises as `call`.
+
+        Waits without an event loop, and so may be called from synchronous code within one.
+        """
         self._check_running()
         shared = ray.put(arguments)
-        await self._finish([actor.open_stream.remote(method, shared) for actor in self._actors], method)
-        while (item := (await self._finish([a.next_item.remote() for a in self._actors], method))[0]) is not END:
+        wait_for(self._finish([actor.open_stream.remote(method, shared) for actor in self._actors], method))
+        while (item := wait_for(self._finish([a.next_item.remote() for a in self._actors], method))[0]) is not END:
             yield item
 
     async def read(self, name: str) -> Any:
@@ -153,6 +159,12 @@ class RankGroup:
             await asyncio.wait_for(self.report(), SILENCE_S)
         except TimeoutError:
             raise RanksLost(f"a rank has not answered for {SILENCE_S:.0f} s") from None
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in a thread of its own, and return its result."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def to_future(answer: Any) -> "asyncio.Future[Any]":

@@ -1,13 +1,14 @@
 """Configuration of a run.
 
-`run` holds `RunConfig`, which contains the sections of the other files: `model`, `engine`, `tasks`, `agent`, `sandbox`,
-`rollouts`, `training`, `evaluation`. Each key has a docstring. Defaults are the paper's, if it states one (arXiv 2508.03501,
-App. C and Table 3). `files` reads TOML files and overrides. `names` imports algorithms, tools, engines and trackers by short
-name or import path. `extras` lists the optional dependencies. Any package may import this one, which imports only `types`,
-`io` and `errors`, and never torch.
+`run` holds `RunConfig`, which contains the sections of the other files: `model`, `engine`, `cluster`, `tasks`, `agent`,
+`sandbox`, `rollouts`, `training`, `evaluation`. Each key has a docstring. Defaults are the paper's, if it states one
+(arXiv 2508.03501, App. C and Table 3). `files` reads TOML files and overrides. `names` imports algorithms, tools, engines
+and trackers by short name or import path. `extras` lists the optional dependencies. Any package may import this one, which
+imports only `types`, `io` and `errors`, and never torch.
 """
 
 from turnsmith.config.agent import AgentConfig
+from turnsmith.config.cluster import ClusterConfig
 from turnsmith.config.engine import EndpointConfig, EngineConfig, PricesConfig, VllmConfig
 from turnsmith.config.evaluation import ROUNDING_GAP, EvalConfig, GapConfig
 from turnsmith.config.model import ChatConfig, ModelConfig, RopeScaling
@@ -25,6 +26,7 @@ __all__ = [
     "AgentConfig",
     "AuditConfig",
     "ChatConfig",
+    "ClusterConfig",
     "EndpointConfig",
     "EngineConfig",
     "EvalConfig",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from turnsmith.config.agent import AgentConfig
+from turnsmith.config.cluster import ClusterConfig
 from turnsmith.config.engine import EngineConfig
 from turnsmith.config.evaluation import ROUNDING_GAP, EvalConfig, GapConfig
 from turnsmith.config.model import ModelConfig
@@ -31,6 +32,8 @@ class RunConfig(Section):
     """Sampler of the policy."""
     trainer: TrainerConfig = TrainerConfig()
     """Trainer of the policy."""
+    cluster: ClusterConfig = ClusterConfig()
+    """Machines of a trainer with several ranks."""
     train_tasks: TaskSetConfig | None = None
     """Training tasks of RFT and RL; not needed for evaluation."""
     require_qualified: bool = True

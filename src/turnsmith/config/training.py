@@ -16,7 +16,7 @@ class TrainerConfig(Section):
     """Trainer of the policy."""
 
     kind: str = "local"
-    """Trainer: `local` (in this process), or an import path such as `my_module:open_trainer`."""
+    """Trainer: `local` (in this process), `fsdp` (on ranks: docs/cluster.md), or an import path such as `my_module:open_trainer`."""
     options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the trainer, if it has any (docs/extending.md)."""
     activation_checkpointing: Literal["none", "full", "selective"] = "none"
@@ -27,11 +27,23 @@ class TrainerConfig(Section):
     """Keep the layer inputs of activation checkpointing in host memory between forward and backward pass."""
     mlp_tiles: int = Field(1, ge=1)
     """Number of tiles in which the tokens of a micro-batch pass each MLP; the backward pass recomputes them. 1 is off."""
+    num_ranks: int = Field(1, ge=1)
+    """Number of processes of `fsdp`, one per GPU, over which model and optimizer are sharded."""
+    cp: int = Field(1, ge=1)
+    """Number of ranks that share each packed sequence (context parallelism); it divides `num_ranks`."""
+    dp_replicate: int = Field(1, ge=1)
+    """Number of copies of the sharded model; 1 shards it over all ranks."""
+    cp_kind: Literal["ulysses", "gather"] = "ulysses"
+    """Attention of context parallelism: exchange tokens for heads, or gather keys and values of all ranks."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TrainerConfig":
         if self.offload_activations and self.activation_checkpointing == "none":
             raise ValueError("offload_activations needs activation_checkpointing = full or selective")
+        names = ("num_ranks", "cp", "dp_replicate", "cp_kind")
+        given = [name for name in names if getattr(self, name) != type(self).model_fields[name].default]
+        if self.kind == "local" and given:
+            raise ValueError(f"{given[0]} needs ranks: set kind = fsdp")
         return self
 
 

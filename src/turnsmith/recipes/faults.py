@@ -17,6 +17,7 @@ from turnsmith.git.diff import check_git
 from turnsmith.grading.logparse import PARSERS
 from turnsmith.recipes.policy.base import find_chat_facts
 from turnsmith.recipes.policy.names import ENGINES, TRAINERS
+from turnsmith.recipes.policy.ranks import FSDP, check_ranks
 from turnsmith.runs.folder import find_stage
 from turnsmith.sandboxes.names import SANDBOXES, load_provider
 from turnsmith.synthesis.sources import check_source
@@ -76,6 +77,8 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     for section, table, part in parts:
         if part.options or part.kind not in table.paths:  # the built-in ones import torch
             yield partial(table.bind, part.kind, part.options, f"{section}.options")
+    if config.trainer.kind == FSDP:
+        yield partial(check_ranks, config)
     for stage in config.stages:
         yield partial(choose_algorithm, stage)
         if stage.curriculum_from:

@@ -1,8 +1,8 @@
 """Interfaces of policies, and of functions that open engines and trainers. Imports no torch."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -39,10 +39,14 @@ class PolicySetup:
     model: "Callable[[], PreTrainedModel]"
     """Function that loads the base model at its first call. Engine and trainer share this model."""
     logs: Path
-    """Folder for the logs of model servers."""
+    """Folder for the logs of model servers and ranks."""
     costs: Path
     """File for the costs of requests to an endpoint."""
     progress: Progress
+    published: Path
+    """Folder for weights that a trainer publishes as model directories."""
+    resources: ExitStack = field(default_factory=ExitStack)
+    """Resources that end with the policy, such as the connection to Ray."""
 
 
 @dataclass(frozen=True)

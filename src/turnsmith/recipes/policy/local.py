@@ -8,7 +8,7 @@ from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import OptimizerConfig
-from turnsmith.engines.base import Engine, SavedWeights, WeightSource
+from turnsmith.engines.base import Engine, SavedWeights, SharedWeights, StreamedWeights, WeightSource
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.engines.weights import load_weights
 from turnsmith.recipes.policy.base import OpenTrainer, PolicySetup, Start
@@ -40,10 +40,13 @@ class TokenPolicy:
     async def take(self, weights: WeightSource) -> None:
         """Load weights into the engine, and start later trainers from them. Raises UsageError if they do not fit the model."""
         await self.engine.load_weights(weights)
-        self.weights = weights
+        # A stream ends; the in-process engine, which alone reads streams, now holds these weights.
+        is_read = isinstance(weights, StreamedWeights)
+        self.weights = SharedWeights(weights.policy_version, self.setup.model()) if is_read else weights
 
     async def close(self) -> None:
         self.engine.close()
+        self.setup.resources.close()
 
 
 def build_policy(engine: Engine, setup: PolicySetup) -> TokenPolicy:

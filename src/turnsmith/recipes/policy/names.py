@@ -13,6 +13,7 @@ TRAINERS = NameTable(
     "trainer",
     {
         "local": "turnsmith.recipes.policy.local:open_local_trainer",
+        "fsdp": "turnsmith.recipes.policy.fsdp:open_rank_trainer",
     },
 )
 """Trainer kind → import path of the function that opens the trainer (`recipes.policy.base.OpenTrainer`)."""

@@ -1,7 +1,7 @@
 """Arrangement of ranks: replicas, shards and context parallelism."""
 
-from dataclasses import dataclass
-from math import lcm
+from dataclasses import dataclass, replace
+from math import gcd, lcm
 from typing import TYPE_CHECKING, Literal
 
 from turnsmith.errors import UsageError
@@ -59,6 +59,14 @@ class RankLayout:
     def row_multiple(self) -> int:
         """Number of equal pieces into which a packed row is cut: one per rank, or two for `gather`."""
         return 2 * self.cp if self.cp_kind == "gather" and self.cp > 1 else self.cp
+
+    def fit_size(self, num_places: int) -> int | None:
+        """Return the largest number of ranks, at most `num_places`, that `cp` divides; None if there is none."""
+        return num_places // self.cp * self.cp or None
+
+    def resize(self, num_ranks: int) -> "RankLayout":
+        """Return the layout of another number of ranks, with the same `cp` and as many replicas as still divide the ranks."""
+        return replace(self, num_ranks=num_ranks, dp_replicate=gcd(self.dp_replicate, num_ranks // self.cp))
 
     def check_heads(self, num_heads: int, num_key_heads: int) -> None:
         """Raise UsageError if Ulysses cannot divide the attention heads of a model among the ranks of a row."""

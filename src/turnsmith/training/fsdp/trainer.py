@@ -1,7 +1,7 @@
 """Trainer inside one rank: shares of the micro-batches in, equal metrics on all ranks out."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from turnsmith.training.fsdp.mesh import Mesh
 from turnsmith.training.fsdp.rows import RowPart, cut_row, join_values
 from turnsmith.training.fsdp.sharding import FORWARD
 from turnsmith.training.fsdp.shares import Round, share_out
+from turnsmith.training.fsdp.streaming import list_shapes, stream_weights
 from turnsmith.training.local import (
     OptimizerSteps,
     compute_loss,
@@ -143,6 +144,14 @@ class ShardedTrainer(OptimizerSteps):
             await asyncio.sleep(0)
         distributed.all_reduce(sums)
         return make_surprisal(kept, sums.cpu())
+
+    def list_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Map the name of each parameter to its full shape."""
+        return list_shapes(self.model)
+
+    def stream_weights(self, chunk_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
+        """Yield the full parameters in chunks on rank 0. All ranks iterate in step."""
+        return stream_weights(self.model, chunk_bytes)
 
     @torch.no_grad()
     def _surprisal_now(self, micro_batch: MicroBatch | None) -> Tensor:

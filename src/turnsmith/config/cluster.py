@@ -1,0 +1,12 @@
+"""Section `[cluster]`: machines of a run that uses several processes."""
+
+from pydantic import Field
+
+from turnsmith.config.section import Section
+
+
+class ClusterConfig(Section):
+    """Ray cluster for the trainer's ranks."""
+
+    address: str = Field("", pattern=r"^$|^[^:/\s]+:\d+$")
+    """Address `HOST:PORT` of a running Ray cluster; if empty, a Ray of this machine starts and ends with the run."""

@@ -1,0 +1,107 @@
+"""Connections to Ray: what a local one leaves behind, and one sentence for each reason why a cluster cannot be used."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import ray
+
+from support.cluster import driver
+from support.cluster.processes import is_open, list_descendants, wait_for_end
+from turnsmith.cluster.connection import explain, join_cluster
+from turnsmith.cluster.network import find_interface, read_address
+from turnsmith.config import extras
+from turnsmith.config.extras import require
+from turnsmith.errors import UsageError
+from turnsmith.runs.temporary import find_place
+
+TESTS = Path(__file__).parents[1]
+
+
+def start_driver(logs):
+    """Start a driver with its own Ray, wait until its ranks run; return its process and the address of its Ray."""
+    process = subprocess.Popen(
+        [sys.executable, driver.__file__, str(logs)],
+        env=os.environ | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return process, process.stdout.readline().strip()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_local_ray_ends_with_its_killed_driver_and_leaves_nothing(tmp_path):
+    before = set(find_place().glob("ray-*"))
+    process, address = start_driver(tmp_path)
+    with process:
+        assert is_open(address)
+        processes = list_descendants(process.pid)
+        assert len(processes) >= 5  # the keeper, two daemons of Ray, two ranks
+        process.send_signal(signal.SIGKILL)
+        wait_for_end(processes, limit_s=10.0)
+    assert not is_open(address)
+    assert set(find_place().glob("ray-*")) <= before
+
+
+def test_an_address_without_a_cluster_is_refused():
+    with pytest.raises(
+        UsageError, match=r"^no Ray cluster answers at cluster\.address 127\.0\.0\.1:1 .*`ray start --head`"
+    ):
+        join_cluster("127.0.0.1:1")
+
+
+JOIN = """
+import sys, ray
+from turnsmith.cluster.connection import choose_token, join_cluster
+from turnsmith.errors import UsageError
+if sys.argv[2]:
+    ray.__version__ = sys.argv[2]
+try:
+    choose_token(is_local=False)
+    join_cluster(sys.argv[1])
+except UsageError as error:
+    print(error)
+else:
+    print("joined")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "token", "message"),
+    [
+        ("", "", "joined"),
+        ("2.1.0", "", "runs Ray {ray} and Python {python}, and this process Ray 2.1.0 and Python {python}"),
+        ("", "f" * 64, "refused this process's token: export its token in RAY_AUTH_TOKEN"),
+    ],
+)
+def test_a_cluster_of_another_version_or_token_is_refused_in_one_sentence(local_ray, version, token, message):
+    address = ray.get_runtime_context().gcs_address
+    environment = os.environ | ({"RAY_AUTH_TOKEN": token} if token else {})
+    command = [sys.executable, "-c", JOIN, address, version]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    python = ".".join(map(str, sys.version_info[:3]))
+    [line] = result.stdout.strip().splitlines()
+    assert message.format(ray=ray.__version__, python=python) in line
+
+
+def test_another_python_is_named():
+    theirs = "The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.12.1\n"
+    own = "This process was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+    error = explain(RuntimeError(f"Version mismatch: {theirs}{own}"), "head:6379")
+    assert "head:6379 runs Ray 2.60.0 and Python 3.12.1, and this process Ray 2.60.0 and Python 3.11.7: use" in error
+
+
+def test_ray_that_is_not_installed_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs ray: install it by `pip install 'turnsmith\[cluster\]'`"):
+        require("ray", subject="trainer.kind fsdp")
+
+
+def test_the_interface_of_an_address_is_found():
+    assert read_address(find_interface("127.0.0.1")) == "127.0.0.1"
+    assert find_interface("203.0.113.7") is None
