@@ -16,7 +16,7 @@ class TrainerConfig(Section):
     """Trainer of the policy."""
 
     kind: str = "local"
-    """Trainer: `local` (in this process), `fsdp` (on ranks: docs/cluster.md), or an import path such as `my_module:open_trainer`."""
+    """Trainer: `local` (in this process), `fsdp` (on ranks: docs/cluster.md), or an import path (`my_module:open_trainer`)."""
     options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the trainer, if it has any (docs/extending.md)."""
     activation_checkpointing: Literal["none", "full", "selective"] = "none"
