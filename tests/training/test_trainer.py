@@ -15,7 +15,8 @@ from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.training.account import leave_out_account
-from turnsmith.training.local import LocalTrainer, merge_metrics, schedule
+from turnsmith.training.local import LocalTrainer, merge_metrics
+from turnsmith.training.optimizer import schedule
 from turnsmith.types import MicroBatch, add_tokenizer_provenance
 
 FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, grad_clip=1.0)
@@ -29,13 +30,28 @@ def nll(samples):
     return partial(nll_loss, denominator=batch_denominator(samples))
 
 
+def note_gradients(trainer):
+    """Return a list that gets the gradient of each parameter before the next update."""
+    gradients = []
+    parameters = list(trainer.model.parameters())
+    trainer.optimizer.register_step_pre_hook(lambda *_: gradients.extend(p.grad.clone() for p in parameters))
+    return gradients
+
+
+async def test_gradients_are_freed_by_the_update(model, samples):
+    trainer = LocalTrainer(model, FAST)
+    gradients = note_gradients(trainer)
+    await trainer.step(pack(samples, 100), nll(samples))
+    assert len(gradients) == len([parameter for parameter in model.parameters() if parameter.grad is None]) > 0
+
+
 async def test_accumulating_over_micro_batches_equals_one_big_batch(make_model, samples):
     loss_fn = partial(dapo_loss, denominator=batch_denominator(samples), clip_eps_low=0.2, clip_eps_high=0.3)
     gradients, metrics = [], []
     for max_tokens in (40, 10_000):
         trainer = LocalTrainer(make_model(), FAST, total_steps=4)
+        gradients.append(note_gradients(trainer))
         metrics.append(leave_out_account(await trainer.step(pack(samples, max_tokens), loss_fn)))
-        gradients.append([parameter.grad for parameter in trainer.model.parameters()])
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients, strict=True))
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)
 
@@ -103,8 +119,10 @@ async def test_samples_without_loss_tokens_have_zero_logprobs(model, samples):
 
 async def test_gradient_is_clipped_and_its_norm_before_is_reported(model, samples):
     config = FAST.model_copy(update={"grad_clip": 1e-3})
-    metrics = await LocalTrainer(model, config, total_steps=1).step(pack(samples, 10_000), nll(samples))
-    norm = torch.stack([parameter.grad.norm() for parameter in model.parameters()]).norm().item()
+    trainer = LocalTrainer(model, config, total_steps=1)
+    gradients = note_gradients(trainer)
+    metrics = await trainer.step(pack(samples, 10_000), nll(samples))
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm().item()
     assert metrics["optimizer/grad_norm"] > 1e-2
     assert norm == pytest.approx(1e-3, rel=1e-3)
 

@@ -17,7 +17,7 @@ from turnsmith.config.run import RunConfig
 from turnsmith.config.sandbox import SandboxConfig
 from turnsmith.config.section import PathKey, Section
 from turnsmith.config.tasks import TRAIN, TaskSetConfig
-from turnsmith.config.training import RFT, OptimizerConfig, RFTConfig, StageConfig, TrainerConfig
+from turnsmith.config.training import RFT, Moments, OptimizerConfig, RFTConfig, StageConfig, TrainerConfig
 
 __all__ = [
     "RFT",
@@ -32,6 +32,7 @@ __all__ = [
     "EvalConfig",
     "GapConfig",
     "ModelConfig",
+    "Moments",
     "OptimizerConfig",
     "PathKey",
     "PricesConfig",

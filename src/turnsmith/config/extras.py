@@ -21,6 +21,7 @@ EXTRAS = {
         ("torch", "transformers", "tokenizers", "numba", "httpx2", "matplotlib"),
     ),
     "cluster": Extra("a trainer or engines in several processes: trainer.kind fsdp", ("ray",)),
+    "low-bit": Extra("optimizer moments in 8 bits: trainer.moments = 8bit", ("torchao",)),
     "endpoint": Extra("a model behind an OpenAI-compatible address", ("openai",)),
     "data": Extra("Parquet and Arrow files, tasks decontaminate", ("pyarrow", "datasketch")),
     "mine": Extra("packages for the tests of a repository: tasks mine, tasks rebuild, solve", ("uv",)),

@@ -12,6 +12,10 @@ RFT_OPTIMIZER = {"learning_rate": 5e-6, "warmup_steps": 10}
 """Defaults of `[rft.optimizer]` that differ from those of RL (paper App. C)."""
 
 
+Moments = Literal["float32", "bfloat16", "8bit", "host"]
+"""Forms of AdamW's two moments."""
+
+
 class TrainerConfig(Section):
     """Trainer of the policy."""
 
@@ -35,6 +39,8 @@ class TrainerConfig(Section):
     """Number of copies of the sharded model; 1 shards it over all ranks."""
     cp_kind: Literal["ulysses", "gather"] = "ulysses"
     """Attention of context parallelism: exchange tokens for heads, or gather keys and values of all ranks."""
+    moments: Moments = "float32"
+    """Form of AdamW's moments: `float32`, `bfloat16`, `8bit` (needs torchao), or `host` (float32 in host memory)."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TrainerConfig":

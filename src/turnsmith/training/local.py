@@ -13,13 +13,14 @@ from transformers import PreTrainedModel
 
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.algo.tokens import LossTokens
-from turnsmith.config import OptimizerConfig
+from turnsmith.config import Moments, OptimizerConfig
 from turnsmith.engines.base import SharedWeights
-from turnsmith.errors import TrainingError
+from turnsmith.errors import TrainingError, UsageError
 from turnsmith.training.account import count_work, describe_step
 from turnsmith.training.base import Surprisal
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
 from turnsmith.training.model import logprobs_of_sampled, surprisal_of_sampled
+from turnsmith.training.optimizer import make_optimizer, schedule, set_learning_rate
 from turnsmith.training.provenance import check_provenance
 from turnsmith.training.sampler_settings import ALTERNATIVES
 from turnsmith.training.shape import find_shape
@@ -39,17 +40,19 @@ class OptimizerSteps:
         total_steps: int = 0,
         policy_version: int = 0,
         dtype: torch.dtype = torch.float32,
+        moments: Moments = "float32",
     ) -> None:
         self.model = model
         self.dtype = dtype
-        """Dtype in which the layers compute. Gradients and AdamW's moments have the dtype of the model's weights."""
+        """Dtype in which the layers compute. Gradients have the dtype of the model's weights."""
+        self.moments = moments
         self.config = config
         self.total_steps = total_steps
         self.num_steps = 0
         """Number of optimizer steps so far, on which the scheduled learning rate depends."""
         self.policy_version = policy_version
         """Number of weight updates of the policy, including those of earlier trainers."""
-        self.optimizer = make_optimizer(model, config)
+        self.optimizer = make_optimizer(model, config, moments)
         self._shape = find_shape(model.config)
         self._stopwatch = Stopwatch(model.device)
 
@@ -62,11 +65,11 @@ class OptimizerSteps:
         return norm
 
     def update(self) -> float:
-        """Make one AdamW update with the scheduled learning rate; return that rate."""
+        """Make one AdamW update with the scheduled learning rate, and free the gradients; return that rate."""
         learning_rate = self.config.learning_rate * schedule(self.num_steps, self.total_steps, self.config.warmup_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+        set_learning_rate(self.optimizer, learning_rate)
         self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
         self.num_steps += 1
         self.policy_version += 1
         return learning_rate
@@ -139,11 +142,13 @@ class LocalTrainer(OptimizerSteps):
         """Write a checkpoint from which `load` resumes exactly. It is also a Hugging Face model directory."""
         counters = {name: getattr(self, name) for name in COUNTERS}
         state = {"optimizer": self.optimizer.state_dict(), "rng": torch.get_rng_state(), **counters}
+        state["moments"] = self.moments
         save_checkpoint(directory, self.model, state)
 
     async def load(self, directory: Path) -> None:
         """Load weights (in place), optimizer, schedule, counters and random state from a checkpoint of `save`."""
         state: dict[str, Any] = load_checkpoint(directory, self.model)
+        check_moments(state, self.moments, directory)
         self.optimizer.load_state_dict(state["optimizer"])
         for name in COUNTERS:
             setattr(self, name, state[name])
@@ -180,28 +185,14 @@ def make_surprisal(micro_batches: list[MicroBatch], sums: Tensor) -> Surprisal:
     return Surprisal(num, sampled, expected, variance, dict(zip(ALTERNATIVES, nats, strict=True)))
 
 
-def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """Make an AdamW optimizer with weight decay on matrices only, not on norms and biases."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    betas = (config.beta1, config.beta2)
-    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=True)
-
-
-def schedule(step: int, total_steps: int, warmup_steps: int) -> float:
-    """Return the learning rate at a step as a fraction of its peak: linear warm-up, then a cosine to zero.
-
-    After warm-up the rate stays at its peak if `total_steps` is 0, as in RL, where the number of steps is unknown.
-    """
-    if step < warmup_steps:
-        return (step + 1) / warmup_steps
-    if not total_steps:
-        return 1.0
-    progress = (step - warmup_steps) / max(1, total_steps - warmup_steps)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+def check_moments(state: dict[str, Any], moments: Moments, directory: Path) -> None:
+    """Raise UsageError if the trainer state of a checkpoint has another kind of moments. Old checkpoints do not name theirs."""
+    saved = state.get("moments", "float32")
+    if saved != moments:
+        raise UsageError(
+            f"cannot resume from {directory}: its optimizer has moments of the kind {saved}, but trainer.moments is {moments}: "
+            f"set it to {saved}"
+        )
 
 
 def drop_without_loss_tokens(micro_batches: list[MicroBatch]) -> list[MicroBatch]:

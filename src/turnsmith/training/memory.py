@@ -19,8 +19,8 @@ AUTOMATIC_SHARE = 0.5
 """Fraction that the KV cache gets of the memory free beside weights and training, if no `engine.kv_memory_gb` is set."""
 MASTER_BYTES = 4
 """Bytes of one float32 weight. Its gradient has the same size."""
-MOMENT_BYTES = 8
-"""Bytes of AdamW's two moments per weight."""
+MOMENT_BYTES = {"float32": 8.0, "bfloat16": 4.0, "8bit": 2 + 2 * 4 / 256, "host": 0.0}
+"""Bytes of AdamW's two moments per weight, on the device of the weights. In 8 bits, blocks of 256 share a scale."""
 
 
 def plan_cache(config: RunConfig, directory: Path) -> int:
@@ -48,8 +48,13 @@ def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
         min(max(part.optimizer.max_tokens_per_micro_batch, part.max_context), part.batch_size * part.max_context)
         for part in parts
     )
-    activations = activation_bytes(model, dtype, largest, config.trainer, find_device(config.model.device))
-    return weights, (MASTER_BYTES + MOMENT_BYTES) * num_parameters + activations
+    device = find_device(config.model.device)
+    # On a CPU, the host's memory is the device's.
+    moments = MOMENT_BYTES[
+        "float32" if device.type == "cpu" and config.trainer.moments == "host" else config.trainer.moments
+    ]
+    activations = activation_bytes(model, dtype, largest, config.trainer, device)
+    return weights, int((MASTER_BYTES + moments) * num_parameters) + activations
 
 
 def longest_context(config: RunConfig) -> int:

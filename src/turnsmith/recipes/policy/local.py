@@ -17,6 +17,7 @@ from turnsmith.training.base import Trainer
 from turnsmith.training.directories import find_model
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.memory import longest_context, plan_cache
+from turnsmith.training.optimizer import require_moments
 
 
 @dataclass
@@ -54,6 +55,7 @@ def build_policy(engine: Engine, setup: PolicySetup) -> TokenPolicy:
     directory = find_model(setup.config.model.path)
     renderer = load_renderer(directory, setup.config.model.chat)
     trainer = setup.config.trainer
+    require_moments(trainer.moments)
     open_trainer = TRAINERS.bind(trainer.kind, trainer.options, "trainer.options")
     return TokenPolicy(renderer, engine, SavedWeights(0, directory), setup, open_trainer)
 
@@ -72,4 +74,5 @@ async def open_local_trainer(setup: PolicySetup, start: Start, cls: type[LocalTr
     if isinstance(start.weights, SavedWeights):
         load_weights(start.weights.directory, model)
     dtype = getattr(torch, setup.config.model.dtype)
-    return cls(model, start.optimizer, start.total_steps, start.weights.policy_version, dtype)
+    moments = setup.config.trainer.moments
+    return cls(model, start.optimizer, start.total_steps, start.weights.policy_version, dtype, moments)

@@ -10,7 +10,7 @@ from torch import Tensor, distributed
 from transformers import PreTrainedModel
 
 from turnsmith.algo.algorithm import LossFn, Metrics
-from turnsmith.config import OptimizerConfig
+from turnsmith.config import Moments, OptimizerConfig
 from turnsmith.errors import TurnsmithError
 from turnsmith.training.account import count_work, describe_step
 from turnsmith.training.base import Surprisal
@@ -53,8 +53,9 @@ class ShardedTrainer(OptimizerSteps):
         total_steps: int = 0,
         policy_version: int = 0,
         dtype: torch.dtype = torch.float32,
+        moments: Moments = "float32",
     ) -> None:
-        super().__init__(model, config, total_steps, policy_version, dtype)
+        super().__init__(model, config, total_steps, policy_version, dtype, moments)
         self.mesh = mesh
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
