@@ -38,4 +38,6 @@ class RankStart:
         model = shard_model(build_empty(config), mesh, dtype)
         limit_activations(model, self.trainer)
         fill(model, self.directory, device)
-        return ShardedTrainer(model, mesh, self.optimizer, self.total_steps, self.policy_version, dtype)
+        return ShardedTrainer(
+            model, mesh, self.optimizer, self.total_steps, self.policy_version, dtype, self.trainer.moments
+        )
