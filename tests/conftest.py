@@ -109,7 +109,7 @@ def turnsmith():
 
 @pytest.fixture(scope="session")
 def ranks():
-    """Return a function that runs another one on 1 to 4 gloo ranks: `ranks(num_ranks, function, *arguments)`."""
+    """Return a function that runs another one on 1 to 8 gloo ranks: `ranks(num_ranks, function, *arguments)`."""
     pool = RankPool()
     yield pool
     pool.close()

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-MAX_RANKS = 4
+MAX_RANKS = 8
+"""Largest number of ranks of a call. Few tests need more than four."""
 LIMIT_S = 120.0
 """Default time limit of a call. It is long because the tests share few cores."""
 GRACE_S = 2.0
@@ -35,7 +36,7 @@ class RankDied(Exception):
 
 
 class RankPool:
-    """Up to four processes that run a function as ranks of a gloo process group.
+    """Up to eight processes that run a function as ranks of a gloo process group.
 
     The processes start at the first call and are reused. A call in which a rank fails or hangs ends them all, and the next call
     starts new ones. A start takes less than a second after the first, because all imports are done in the fork server.

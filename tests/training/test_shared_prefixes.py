@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.models.small_models import VOCABULARY
 from turnsmith.algo.prefixes import find_families
 from turnsmith.training.activations.checkpointing import recompute_layers
-from turnsmith.training.merged_attention import MergedAttention
+from turnsmith.training.merged_attention import AttentionCall, MergedAttention
 from turnsmith.training.model import PackedLayout, logprobs_of_sampled
-from turnsmith.training.shared_prefixes import SharedLayout
+from turnsmith.training.shared_prefixes import SharedLayout, attend_by_kernel, attend_by_segment
 from turnsmith.types import MicroBatch, Sample, add_tokenizer_provenance
 
 CPU = torch.device("cpu")
@@ -124,17 +124,27 @@ def attend_by_shared_kernel(query, key, value, queries, keys, scaling):
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows, st.sampled_from(["cpu", "kernel", "segments"]), st.integers(0, 99))
-def test_each_implementation_equals_attention_of_whole_samples(shape, implementation, seed):
+@given(rows, st.sampled_from(["cpu", "kernel", "segments"]), st.integers(1, 3), st.integers(0, 99))
+def test_each_implementation_equals_attention_of_whole_samples(shape, implementation, num_parts, seed):
+    """The queries of the row are computed in parts, as on several ranks."""
     samples = make_samples(shape, seed)
     layout = SharedLayout(find_families(samples), CPU)
     torch.manual_seed(seed)
     inputs = [torch.randn(1, heads, len(layout.position_ids), 8, requires_grad=True) for heads in (4, 2, 2)]
+    query, key, value = inputs
+    pieces = query.tensor_split(num_parts, dim=2)
+    starts = np.cumsum([0, *(piece.size(2) for piece in pieces)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("turnsmith.training.shared_prefixes.attend_packed", attend_by_shared_kernel)
-        attend = {"cpu": layout.attend, "kernel": layout._attend_by_kernel, "segments": layout._attend_by_segment}
-        extra = (0,) if implementation == "cpu" else ()
-        output = attend[implementation](*extra, *inputs, 0.3)
+        if implementation != "cpu":
+            attend = {"kernel": attend_by_kernel, "segments": attend_by_segment}[implementation]
+            patch.setattr("turnsmith.training.shared_prefixes.attend_by_calls", attend)
+        outputs = [
+            layout.attend_from(int(start), piece, key, value, 0.3)
+            for start, piece in zip(starts, pieces, strict=False)
+            if piece.size(2)
+        ]
+    output = torch.cat(outputs, dim=1)
     expected = attend_unshared(layout, samples, *inputs)
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
     gradient = torch.randn_like(output)
@@ -144,5 +154,6 @@ def test_each_implementation_equals_attention_of_whole_samples(shape, implementa
 
 def test_merged_attention_has_exact_gradients_in_float64():
     inputs = [torch.randn(1, heads, 11, 4, dtype=torch.float64, requires_grad=True) for heads in (4, 2, 2)]
-    calls = [(range(4), range(4)), (range(4, 8), range(4, 8)), (range(8, 11), range(8, 11)), (range(4, 11), range(4))]
+    causal = [AttentionCall(tokens, tokens, is_causal=True) for tokens in (range(4), range(4, 8), range(8, 11))]
+    calls = [*causal, AttentionCall(range(4, 11), range(4), is_causal=False)]
     assert torch.autograd.gradcheck(lambda *tensors: MergedAttention.apply(*tensors, calls, 0.4), inputs)

@@ -4,14 +4,23 @@ The log-sum-exp of a call's scores gives its share of the merged output. In the 
 output and log-sum-exp, as in ring attention (arXiv 2310.01889).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-Call = tuple[range, range]
-"""Tokens of the queries, and of the keys. Equal tokens attend causally; otherwise each query attends to all keys."""
+
+class AttentionCall(NamedTuple):
+    """Attention of adjacent queries to adjacent keys."""
+
+    queries: range
+    """Places in the tensor of queries, which may be a part of a row."""
+    keys: range
+    """Places in the tensors of keys and values."""
+    is_causal: bool
+    """True if query and key of the same place in the ranges are the same token; False if each query attends to all keys."""
+
 
 attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 attend_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -22,16 +31,14 @@ class MergedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, calls: list[Call], scaling: float | None
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, calls: list[AttentionCall], scaling: float | None
     ) -> Tensor:
         """Compute attention: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
         output = torch.empty_like(query.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
         log_sums = output.new_empty(output.shape[:-1], dtype=torch.promote_types(output.dtype, torch.float32))
-        for queries, keys in calls:
-            part = attend(
-                cut(query, queries), cut(key, keys), cut(value, keys), is_causal=queries == keys, scale=scaling
-            )
-            (put if queries == keys else merge)(cut(output, queries), cut(log_sums, queries), *part)
+        for queries, keys, is_causal in calls:
+            part = attend(cut(query, queries), cut(key, keys), cut(value, keys), is_causal=is_causal, scale=scaling)
+            (put if is_causal else merge)(cut(output, queries), cut(log_sums, queries), *part)
         ctx.save_for_backward(query, key, value, output, log_sums)
         ctx.calls, ctx.scaling = calls, scaling
         return output.transpose(1, 2)
@@ -43,11 +50,11 @@ class MergedAttention(torch.autograd.Function):
         query, key, value, output, log_sums = ctx.saved_tensors
         gradient = gradient.transpose(1, 2)
         sums = [torch.zeros_like(tensor) for tensor in (query, key, value)]
-        for queries, keys in ctx.calls:
+        for queries, keys, is_causal in ctx.calls:
             ours = (cut(tensor, queries) for tensor in (gradient, query))
             theirs = (cut(tensor, keys) for tensor in (key, value))
             merged = (cut(tensor, queries) for tensor in (output, log_sums))
-            parts = attend_backward(*ours, *theirs, *merged, 0.0, queries == keys, scale=ctx.scaling)
+            parts = attend_backward(*ours, *theirs, *merged, 0.0, is_causal, scale=ctx.scaling)
             for total, part, tokens in zip(sums, parts, (queries, keys, keys), strict=True):
                 cut(total, tokens).add_(part)
         return *sums, None, None

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -39,65 +38,22 @@ class PackedLayout:
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.position_ids = torch.cat([torch.arange(length) for length in lengths]).to(device)
-        self._ends = list(accumulate(lengths))
-        self._device = device
-        self._cuts = dict[tuple[int, int], Cut]()
+        self._lengths = lengths
+        self._boundaries = Boundaries(lengths, device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Compute causal attention within each sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
-        return self.attend_from(0, query, key, value, scaling)
-
-    def attend_from(self, start: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Compute attention of the queries of a part of the row, which begins at `start`, to the keys of the whole row."""
         # Under autocast, rotary embedding returns queries and keys in fp32, while values keep the autocast dtype.
         query, key = query.to(value.dtype), key.to(value.dtype)
-        cut = self._cut(start, query.size(2))
-        key, value = key[:, :, cut.keys], value[:, :, cut.keys]
         if has_kernel(value.device, value.dtype):
             query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
-            return attend_packed(query, key, value, cut.query_boundaries, cut.key_boundaries, scaling)[None]
-        sizes = cut.num_queries, cut.num_keys, cut.num_keys
-        segments = zip(
-            *(each.split(size, dim=2) for each, size in zip((query, key, value), sizes, strict=True)), strict=True
-        )
-        return torch.cat([attend_causally(q, k, v, scaling).transpose(1, 2) for q, k, v in segments], dim=1)
-
-    def _cut(self, start: int, num_queries: int) -> "Cut":
-        if (start, num_queries) not in self._cuts:
-            self._cuts[start, num_queries] = cut_samples(self._ends, start, start + num_queries, self._device)
-        return self._cuts[start, num_queries]
-
-
-@dataclass(frozen=True, eq=False)
-class Cut:
-    """Queries of a part of a packed row, sample by sample, and the keys that they see."""
-
-    num_queries: list[int]
-    """Queries of each sample that reaches into the part."""
-    num_keys: list[int]
-    """Keys of each of these samples up to its last query. The last query sees all of them."""
-    keys: slice
-    """Place of all these keys in the row."""
-    query_boundaries: Boundaries
-    key_boundaries: Boundaries
-
-
-def cut_samples(ends: list[int], start: int, stop: int, device: torch.device) -> Cut:
-    """Cut the samples that end at `ends` to the queries from `start` to `stop`."""
-    samples = [(first, end) for first, end in pairwise([0, *ends]) if max(first, start) < min(end, stop)]
-    num_queries = [min(end, stop) - max(first, start) for first, end in samples]
-    num_keys = [min(end, stop) - first for first, end in samples]
-    keys = slice(samples[0][0], stop)
-    return Cut(num_queries, num_keys, keys, Boundaries(num_queries, device), Boundaries(num_keys, device))
-
-
-def attend_causally(query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-    """Compute causal attention, the last query aligned to the last key: `[1, heads, tokens, head_dim]` in and out."""
-    num_earlier = key.size(2) - query.size(2)
-    if not num_earlier:
-        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling, enable_gqa=True)
-    mask = torch.ones(query.size(2), key.size(2), dtype=torch.bool, device=query.device).tril(num_earlier)
-    return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True)
+            return attend_packed(query, key, value, self._boundaries, self._boundaries, scaling)[None]
+        segments = zip(*(tensor.split(self._lengths, dim=2) for tensor in (query, key, value)), strict=True)
+        outputs = [
+            scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=True)
+            for q, k, v in segments
+        ]
+        return torch.cat([output.transpose(1, 2) for output in outputs], dim=1)
 
 
 class TimedLayout:
@@ -172,10 +128,11 @@ Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """Function of the output head, hidden states `[targets, hidden_size]` and the target ids that they predict."""
 
 
-def pack_row(micro_batch: MicroBatch, device: torch.device, multiple: int = 1) -> PackedRow:
+def pack_row(micro_batch: MicroBatch, device: torch.device, multiple: int = 1, *, in_parts: bool = False) -> PackedRow:
     """Pack the samples of a micro-batch end to end, with one copy of shared prefixes if the micro-batch has them.
 
-    One more sample of padding fills the row up to a multiple of `multiple` tokens.
+    One more sample of padding fills the row up to a multiple of `multiple` tokens. With `in_parts` the layout is one that can
+    compute the attention of a part of the row (`SharedLayout.attend_from`).
     """
     token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
     targets = torch.tensor(micro_batch.column("loss_mask"), device=device).nonzero().squeeze(1)
@@ -185,7 +142,7 @@ def pack_row(micro_batch: MicroBatch, device: torch.device, multiple: int = 1) -
     if num_padding := -sum(family.num_tokens for family in families) % multiple:
         families.append(Family(0, [num_padding]))
     token_ids = pad(token_ids, (0, num_padding))
-    if micro_batch.share_prefixes:
+    if micro_batch.share_prefixes or in_parts:
         shared = SharedLayout(families, device)
         return PackedRow(shared.select(token_ids), shared, shared.places[sources], target_ids)
     return PackedRow(token_ids, PackedLayout([family.num_tokens for family in families], device), sources, target_ids)

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from turnsmith.algo.prefixes import Family, place
 from turnsmith.engines.torch.attention import Boundaries, attend_packed, has_kernel
-from turnsmith.training.merged_attention import Call, MergedAttention, cut
+from turnsmith.training.merged_attention import AttentionCall, MergedAttention
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,7 @@ class SharedLayout:
         lengths = [family.prefix + suffix for family in families for suffix in family.suffixes]
         self.position_ids = self.select(torch.cat([torch.arange(length) for length in lengths]).to(device))
         self._segments = list(list_segments(families))
-        seen = [tokens for segment in self._segments for tokens in (segment.prefix, segment.tokens)]
-        self._keys = torch.cat([torch.arange(tokens.start, tokens.stop) for tokens in seen]).to(device)
-        self._query_boundaries = Boundaries([len(each.tokens) for each in self._segments], device)
-        self._key_boundaries = Boundaries([len(each.prefix) + len(each.tokens) for each in self._segments], device)
+        self._parts = dict[range, AttentionPart]()
 
     def select(self, column: Tensor) -> Tensor:
         """Return a column of the row, given that of the samples end to end: `[sample tokens]` in, `[row tokens]` out."""
@@ -46,31 +43,74 @@ class SharedLayout:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Compute causal attention within each sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+        return self.attend_from(0, query, key, value, scaling)
+
+    def attend_from(self, start: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """Compute attention of the queries of a part of the row, which begins at `start`, to the keys of the whole row."""
         # Under autocast, rotary embedding returns queries and keys in fp32, while values keep the autocast dtype.
         query, key = query.to(value.dtype), key.to(value.dtype)
+        tokens = range(start, start + query.size(2))
+        if tokens not in self._parts:
+            self._parts[tokens] = cut_part(self._segments, tokens, self.position_ids.device)
+        part = self._parts[tokens]
         if has_kernel(value.device, value.dtype):
-            return self._attend_by_kernel(query, key, value, scaling)
+            return attend_by_kernel(part, query, key, value, scaling)
         if value.device.type == "cpu":
-            return MergedAttention.apply(query, key, value, list_calls(self._segments), scaling)
-        return self._attend_by_segment(query, key, value, scaling)
+            return attend_by_calls(part, query, key, value, scaling)
+        return attend_by_segment(part, query, key, value, scaling)
 
-    def _attend_by_kernel(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Run the variable-length kernel with a copy of the prefix's keys and values for each segment that attends to it."""
-        query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-        seen = key[self._keys], value[self._keys]
-        boundaries = self._query_boundaries, self._key_boundaries
-        return attend_packed(query.contiguous(), *seen, *boundaries, scaling)[None]
 
-    def _attend_by_segment(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Compute the attention of each segment by a call with a mask."""
-        outputs = []
-        for segment in self._segments:
-            own, prefix = segment.tokens, segment.prefix
-            keys, values = (torch.cat([cut(each, prefix), cut(each, own)], dim=2) for each in (key, value))
-            mask = torch.ones(len(own), keys.size(2), dtype=torch.bool, device=query.device).tril(len(prefix))
-            attend = partial(scaled_dot_product_attention, attn_mask=mask, scale=scaling, enable_gqa=True)
-            outputs.append(attend(cut(query, own), keys, values))
-        return torch.cat(outputs, dim=2).transpose(1, 2)
+@dataclass(frozen=True, eq=False)
+class AttentionPart:
+    """Queries of adjacent tokens of a row, segment by segment, and the keys that they see."""
+
+    calls: list[AttentionCall]
+    """Calls that compute the attention on a CPU."""
+    num_queries: list[int]
+    """Queries of each segment."""
+    keys: list[Tensor]
+    """Places in the row of the keys that the last query of each segment sees, int64."""
+    query_boundaries: Boundaries
+    key_boundaries: Boundaries
+
+
+def cut_part(segments: Sequence[Segment], tokens: range, device: torch.device) -> AttentionPart:
+    """Cut segments to the queries of adjacent tokens of the row."""
+    cuts = [(segment, own) for segment in segments if (own := overlap(segment.tokens, tokens))]
+    num_queries = [len(own) for _, own in cuts]
+    seen = [(segment.prefix, range(segment.tokens.start, own.stop)) for segment, own in cuts]
+    keys = [torch.cat([torch.arange(each.start, each.stop) for each in pair]).to(device) for pair in seen]
+    boundaries = Boundaries(num_queries, device), Boundaries([len(each) for each in keys], device)
+    return AttentionPart(list_calls(segments, tokens), num_queries, keys, *boundaries)
+
+
+def overlap(first: range, second: range) -> range:
+    """Return the tokens that two ranges share."""
+    return range(max(first.start, second.start), min(first.stop, second.stop))
+
+
+def attend_by_calls(part: AttentionPart, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+    """Compute and merge the calls of a CPU's attention kernel."""
+    return MergedAttention.apply(query, key, value, part.calls, scaling)
+
+
+def attend_by_kernel(part: AttentionPart, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+    """Run the variable-length kernel with a copy of the prefix's keys and values for each segment that attends to it."""
+    places = torch.cat(part.keys)
+    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    boundaries = part.query_boundaries, part.key_boundaries
+    return attend_packed(query.contiguous(), key[places], value[places], *boundaries, scaling)[None]
+
+
+def attend_by_segment(part: AttentionPart, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+    """Compute the attention of each segment by a call with a mask."""
+    outputs = []
+    for own, places in zip(query.split(part.num_queries, dim=2), part.keys, strict=True):
+        num_queries, num_keys = own.size(2), len(places)
+        mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril(num_keys - num_queries)
+        attend = partial(scaled_dot_product_attention, attn_mask=mask, scale=scaling, enable_gqa=True)
+        outputs.append(attend(own, key[:, :, places], value[:, :, places]))
+    return torch.cat(outputs, dim=2).transpose(1, 2)
 
 
 def list_segments(families: Sequence[Family]) -> Iterator[Segment]:
@@ -84,14 +124,23 @@ def list_segments(families: Sequence[Family]) -> Iterator[Segment]:
             yield Segment(range(end, end := end + suffix), prefix)
 
 
-def list_calls(segments: Sequence[Segment]) -> list[Call]:
-    """List the calls that compute the attention of a row: each segment to itself, then all suffixes of a family to its prefix."""
-    suffixes: dict[range, range] = {}
+def list_calls(segments: Sequence[Segment], tokens: range) -> list[AttentionCall]:
+    """List the calls that compute the attention of adjacent tokens of a row.
+
+    Each segment attends to itself and to its tokens before the part. Then all suffixes of a family attend to its prefix.
+    """
+    causal, earlier, suffixes = list[AttentionCall](), list[AttentionCall](), dict[range, range]()
     for segment in segments:
-        if segment.prefix:
-            first = suffixes.setdefault(segment.prefix, segment.tokens)
-            suffixes[segment.prefix] = range(first.start, segment.tokens.stop)
+        if own := overlap(segment.tokens, tokens):
+            queries = range(own.start - tokens.start, own.stop - tokens.start)
+            causal.append(AttentionCall(queries, own, is_causal=True))
+            if before := range(segment.tokens.start, own.start):
+                earlier.append(AttentionCall(queries, before, is_causal=False))
+            if segment.prefix:
+                first = suffixes.setdefault(segment.prefix, queries)
+                suffixes[segment.prefix] = range(first.start, queries.stop)
     return [
-        *((each.tokens, each.tokens) for each in segments),
-        *((tokens, prefix) for prefix, tokens in suffixes.items()),
+        *causal,
+        *earlier,
+        *(AttentionCall(queries, prefix, is_causal=False) for prefix, queries in suffixes.items()),
     ]

@@ -1,13 +1,11 @@
 """Context parallelism by gathering the keys and values of all ranks, as Llama 3 does (arXiv 2407.21783, section 3.3.2)."""
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
-from turnsmith.engines.torch.attention import Layout
 from turnsmith.training.fsdp.exchange import gather_blocks
 from turnsmith.training.fsdp.mesh import Mesh
+from turnsmith.training.shared_prefixes import SharedLayout
 
 
 def pair_ends(num_tokens: int, num_ranks: int) -> Tensor:
@@ -20,17 +18,10 @@ def pair_ends(num_tokens: int, num_ranks: int) -> Tensor:
     return torch.cat([pieces[:num_ranks], pieces[num_ranks:].flip(0)], dim=1)
 
 
-class PartLayout(Layout, Protocol):
-    """Layout that can compute the attention of a part of its row."""
-
-    def attend_from(self, start: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Compute attention of the queries of a part of the row, which begins at `start`, to the keys of the whole row."""
-
-
 class GatheredLayout:
     """Layout of one rank's tokens, which are two pieces of a row: their queries attend to keys of the whole row."""
 
-    def __init__(self, whole: PartLayout, position_ids: Tensor, mesh: Mesh) -> None:
+    def __init__(self, whole: SharedLayout, position_ids: Tensor, mesh: Mesh) -> None:
         self.position_ids = position_ids
         self._whole = whole
         self._group = mesh.cp_group

@@ -56,9 +56,14 @@ class RankLayout:
         return self.dp // self.dp_replicate
 
     @property
+    def cuts_attention(self) -> bool:
+        """True if each rank computes the attention of a part of a row, not of a part of the heads."""
+        return self.cp > 1 and self.cp_kind == "gather"
+
+    @property
     def row_multiple(self) -> int:
         """Number of equal pieces into which a packed row is cut: one per rank, or two for `gather`."""
-        return 2 * self.cp if self.cp_kind == "gather" and self.cp > 1 else self.cp
+        return 2 * self.cp if self.cuts_attention else self.cp
 
     def fit_size(self, num_places: int) -> int | None:
         """Return the largest number of ranks, at most `num_places`, that `cp` divides; None if there is none."""

@@ -8,10 +8,11 @@ from torch import Tensor
 
 from turnsmith.engines.torch.attention import Layout
 from turnsmith.training.fsdp.exchange import gather_values
-from turnsmith.training.fsdp.gathered import GatheredLayout, PartLayout, pair_ends
+from turnsmith.training.fsdp.gathered import GatheredLayout, pair_ends
 from turnsmith.training.fsdp.mesh import Mesh
 from turnsmith.training.fsdp.ulysses import UlyssesLayout
 from turnsmith.training.model import PackedRow
+from turnsmith.training.shared_prefixes import SharedLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ def _make_layout(whole: Layout, own: Tensor, mesh: Mesh) -> Layout:
     position_ids = whole.position_ids[own]
     if mesh.layout.cp_kind == "ulysses":
         return UlyssesLayout(whole, position_ids, mesh)
-    return GatheredLayout(cast(PartLayout, whole), position_ids, mesh)
+    return GatheredLayout(cast(SharedLayout, whole), position_ids, mesh)
 
 
 def join_values(part: RowPart, own: Tensor, mesh: Mesh) -> Tensor:

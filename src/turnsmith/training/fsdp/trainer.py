@@ -171,7 +171,8 @@ class ShardedTrainer(OptimizerSteps):
 
     def _score(self, measure: Measure, micro_batch: MicroBatch | None) -> tuple[RowPart, list[Tensor]]:
         """Measure the tokens in the loss of this rank's part of a micro-batch."""
-        row = pack_row(micro_batch or EMPTY, self.mesh.device, self.mesh.layout.row_multiple)
+        layout = self.mesh.layout
+        row = pack_row(micro_batch or EMPTY, self.mesh.device, layout.row_multiple, in_parts=layout.cuts_attention)
         part = cut_row(row, self.mesh)
         return part, getattr(self.model, FORWARD)(measure, part.row, self.dtype, self._stopwatch)
 

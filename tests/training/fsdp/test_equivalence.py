@@ -1,0 +1,244 @@
+"""Every pair of features against a plain, unpacked forward pass of transformers: losses and gradients of two steps.
+
+`TURNSMITH_WRITE_EQUIVALENCE=1` writes the measured differences to docs/equivalence.md.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from support.models.small_models import VOCABULARY, make_model
+from support.sharded import CPU, make_loss
+from turnsmith.algo.tokens import LossTokens
+from turnsmith.config import OptimizerConfig, TrainerConfig
+from turnsmith.training import model as scoring
+from turnsmith.training.activations.checkpointing import limit_activations
+from turnsmith.training.fsdp.mesh import RankLayout, open_mesh
+from turnsmith.training.fsdp.sharding import shard_model
+from turnsmith.training.fsdp.trainer import ShardedTrainer
+from turnsmith.training.local import make_optimizer
+from turnsmith.types import MicroBatch, Sample, add_tokenizer_provenance
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "equivalence.md"
+OPTIMIZER = OptimizerConfig(learning_rate=1e-4, grad_clip=1e9)
+NUM_STEPS = 2
+SAMPLES_PER_ROW = 3
+CHUNK_LOGITS = 5 * VOCABULARY
+"""Limit with `chunked log-probs`: five tokens per chunk."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Features in use. The defaults are those of the plain trainer: one rank, one sample per row, one row per step."""
+
+    cp: int = 1
+    cp_kind: str = "ulysses"
+    dp: int = 1
+    dp_replicate: int = 1
+    is_packed: bool = False
+    share_prefixes: bool = False
+    num_rounds: int = 1
+    chunk_logits: int = scoring.MAX_CHUNK_LOGITS
+    trainer: tuple[tuple[str, Any], ...] = ()
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def layout(self) -> RankLayout:
+        return RankLayout(self.cp * self.dp, self.cp, self.dp_replicate, self.cp_kind)
+
+    @property
+    def num_rows(self) -> int:
+        return self.dp * self.num_rounds
+
+    @property
+    def num_samples(self) -> int:
+        return self.num_rows * (SAMPLES_PER_ROW if self.is_packed else 1)
+
+
+FEATURES: dict[str, dict[str, Any]] = {
+    "packing": {"is_packed": True},
+    "cp 2, Ulysses": {"cp": 2},
+    "cp 2, gather": {"cp": 2, "cp_kind": "gather"},
+    "cp 4, Ulysses": {"cp": 4},
+    "cp 4, gather": {"cp": 4, "cp_kind": "gather"},
+    "dp 2": {"dp": 2},
+    "HSDP 2 × 2": {"dp": 4, "dp_replicate": 2},
+    "chunked log-probs": {"chunk_logits": CHUNK_LOGITS},
+    "checkpointing, full": {"trainer": (("activation_checkpointing", "full"),)},
+    "checkpointing, selective": {"trainer": (("activation_checkpointing", "selective"),)},
+    "prefix sharing": {"is_packed": True, "share_prefixes": True},
+    "accumulation": {"num_rounds": 2},
+    "bf16": {"dtype": torch.bfloat16},
+}
+"""Name of each feature → what it changes in a setup."""
+LOSS, GRADIENT = 1e-5, 1e-4
+OWN_TOLERANCES = {"bf16": (2e-2, 2e-1)}
+"""Feature → tolerances of loss and gradients. The layers compute in bfloat16, with 8 bits of precision."""
+
+
+def combine(names: Sequence[str]) -> Setup | None:
+    """Combine features; None if they contradict each other."""
+    setup = Setup()
+    for name in names:
+        changes = dict(FEATURES[name])
+        cp = changes.get("cp")
+        if cp and setup.cp > 1:
+            return None
+        if "trainer" in changes:
+            if setup.trainer and setup.trainer[0][0] == changes["trainer"][0][0]:
+                return None
+            changes["trainer"] = (*setup.trainer, *changes["trainer"])
+        if "dp" in changes and setup.cp == 4:
+            changes["dp"] = 2
+        if "dp" in changes:
+            changes["dp"] = max(changes["dp"], setup.dp)
+        if cp and setup.dp == 4:
+            changes["dp"] = 2
+        setup = replace(setup, **changes)
+    return setup
+
+
+def make_samples(num_samples: int) -> list[Sample]:
+    """Make samples of unequal lengths; three neighbours share a group and their first tokens."""
+    samples = []
+    for index in range(num_samples):
+        common, own = random.Random(index // SAMPLES_PER_ROW), random.Random(100 + index)
+        token_ids = [common.randrange(VOCABULARY) for _ in range(9)]
+        token_ids += [index % SAMPLES_PER_ROW, *(own.randrange(VOCABULARY) for _ in range(own.randint(3, 25)))]
+        mask = [False, *(own.random() < 0.4 for _ in token_ids[2:]), True]
+        sampled = [-4.0 - own.uniform(-0.5, 0.5) if is_in_loss else 0.0 for is_in_loss in mask]
+        advantages = [own.uniform(0.5, 2) * own.choice([-1, 1])] * len(mask)
+        sample = Sample(f"t{index}", f"g{index // SAMPLES_PER_ROW}", token_ids, mask, sampled, advantages)
+        samples.append(add_tokenizer_provenance(sample))
+    return samples
+
+
+def make_rows(setup: Setup) -> list[MicroBatch]:
+    samples, size = make_samples(setup.num_samples), SAMPLES_PER_ROW if setup.is_packed else 1
+    rows = [samples[start : start + size] for start in range(0, len(samples), size)]
+    return [MicroBatch(row, share_prefixes=setup.share_prefixes) for row in rows]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Loss and gradients of each step."""
+
+    losses: list[float]
+    gradients: list[dict[str, Tensor]]
+
+
+def read_gradients(model: nn.Module) -> dict[str, Tensor]:
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    return {
+        name: (gradient.full_tensor() if isinstance(gradient, DTensor) else gradient).clone()
+        for name, gradient in gradients.items()
+    }
+
+
+def train_on_ranks(setup: Setup) -> Steps:
+    """Make two steps on the ranks of the default process group."""
+    scoring.MAX_CHUNK_LOGITS = setup.chunk_logits
+    mesh = open_mesh(setup.layout, CPU)
+    model = shard_model(make_model("qwen3", head_dim=8), mesh, setup.dtype)
+    limit_activations(model, TrainerConfig(**dict(setup.trainer)))
+    trainer = ShardedTrainer(model, mesh, OPTIMIZER, dtype=setup.dtype)
+    gradients = list[dict[str, Tensor]]()
+    trainer.optimizer.register_step_pre_hook(lambda *arguments: gradients.append(read_gradients(model)))
+    rows = make_rows(setup)
+    loss_fn = make_loss("cispo", rows)
+    losses = [asyncio.run(trainer.step(rows, loss_fn))["loss/total"] for _ in range(NUM_STEPS)]
+    return Steps(losses, gradients)
+
+
+def train_all(setups: list[Setup]) -> list[Steps]:
+    return [train_on_ranks(setup) for setup in setups]
+
+
+@cache
+def train_plainly(num_samples: int) -> Steps:
+    """Make two steps by plain attention of transformers, sample by sample."""
+    model = make_model("qwen3", head_dim=8)
+    model.set_attn_implementation("eager")
+    optimizer, samples = make_optimizer(model, OPTIMIZER), make_samples(num_samples)
+    loss_fn, losses, gradients = make_loss("cispo", [MicroBatch(samples)]), [], []
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        parts = [score_plainly(model, sample, loss_fn) for sample in samples]
+        losses.append(sum(part.item() for part in parts))
+        sum(parts).backward()
+        gradients.append(read_gradients(model))
+        optimizer.step()
+    return Steps(losses, gradients)
+
+
+def score_plainly(model: nn.Module, sample: Sample, loss_fn: Any) -> Tensor:
+    token_ids, mask = torch.tensor(sample.token_ids.tolist()), torch.from_numpy(sample.loss_mask)
+    logits = model(token_ids[None]).logits[0, :-1]
+    logprobs = logits.log_softmax(-1).gather(1, token_ids[1:, None])[:, 0][mask[1:]]
+    return loss_fn(logprobs, LossTokens.of(MicroBatch([sample])))[0]
+
+
+def compare(found: Steps, expected: Steps) -> tuple[float, float]:
+    """Return the largest difference of a loss, and the largest relative difference of a gradient: all weights, or one weight."""
+    losses = max(abs(a - b) for a, b in zip(found.losses, expected.losses, strict=True))
+    pairs = zip(found.gradients, expected.gradients, strict=True)
+    return losses, max(differ(ours, theirs) for ours, theirs in pairs)
+
+
+def differ(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
+    assert found.keys() == expected.keys()
+    whole = torch.stack([gradient.norm() for gradient in expected.values()]).norm()
+    # A weight with a tiny gradient is compared with a part of the whole gradient.
+    scales = {name: gradient.norm().clamp(min=1e-2 * whole) for name, gradient in expected.items()}
+    return max(((found[name] - gradient).norm() / scales[name]).item() for name, gradient in expected.items())
+
+
+def list_combinations() -> dict[tuple[str, ...], Setup]:
+    names = [(name,) for name in FEATURES] + list(combinations(FEATURES, 2))
+    return {each: setup for each in names if (setup := combine(each))}
+
+
+def find_tolerances(names: Sequence[str]) -> tuple[float, float]:
+    own = [OWN_TOLERANCES[name] for name in names if name in OWN_TOLERANCES]
+    return max((loss for loss, _ in own), default=LOSS), max((gradient for _, gradient in own), default=GRADIENT)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_pair_of_features_equals_a_plain_forward_pass(ranks):
+    setups = list_combinations()
+    differences = {}
+    for num_ranks in sorted({setup.layout.num_ranks for setup in setups.values()}):
+        chosen = {names: setup for names, setup in setups.items() if setup.layout.num_ranks == num_ranks}
+        steps, *_ = ranks(num_ranks, train_all, list(chosen.values()), limit_s=600)
+        for (names, setup), found in zip(chosen.items(), steps, strict=True):
+            differences[names] = compare(found, train_plainly(setup.num_samples))
+    if os.environ.get("TURNSMITH_WRITE_EQUIVALENCE"):
+        DOCUMENT.write_text(render(differences), "utf-8")
+    wrong = {
+        names: found
+        for names, found in differences.items()
+        if any(value > tolerance for value, tolerance in zip(found, find_tolerances(names), strict=True))
+    }
+    assert not wrong
+
+
+def test_the_document_names_every_feature():
+    lines = DOCUMENT.read_text("utf-8").splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == [*FEATURES]
+
+
+def _render(differences: dict[tuple[str, ...], tuple[float, float]]) -> str:
+    """Return the document: what was compared, and a table of the differences of gradients."""
+    return ""
