@@ -6,8 +6,9 @@
 import asyncio
 import os
 import random
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -50,7 +51,7 @@ class Setup:
     share_prefixes: bool = False
     num_rounds: int = 1
     chunk_logits: int = scoring.MAX_CHUNK_LOGITS
-    trainer: tuple[tuple[str, Any], ...] = ()
+    trainer: dict[str, Any] = field(default_factory=dict)
     dtype: torch.dtype = torch.float32
 
     @property
@@ -75,38 +76,33 @@ FEATURES: dict[str, dict[str, Any]] = {
     "dp 2": {"dp": 2},
     "HSDP 2 × 2": {"dp": 4, "dp_replicate": 2},
     "chunked log-probs": {"chunk_logits": CHUNK_LOGITS},
-    "checkpointing, full": {"trainer": (("activation_checkpointing", "full"),)},
-    "checkpointing, selective": {"trainer": (("activation_checkpointing", "selective"),)},
+    "checkpointing, full": {"trainer": {"activation_checkpointing": "full"}},
+    "checkpointing, selective": {"trainer": {"activation_checkpointing": "selective"}},
+    "offload": {"trainer": {"offload_activations": True}},
+    "tiled MLP": {"trainer": {"mlp_tiles": 3}},
     "prefix sharing": {"is_packed": True, "share_prefixes": True},
     "accumulation": {"num_rounds": 2},
     "bf16": {"dtype": torch.bfloat16},
 }
 """Name of each feature → what it changes in a setup."""
 LOSS, GRADIENT = 1e-5, 1e-4
-OWN_TOLERANCES = {"bf16": (2e-2, 2e-1)}
+OWN_TOLERANCES = {"bf16": (5e-2, 2e-1)}
 """Feature → tolerances of loss and gradients. The layers compute in bfloat16, with 8 bits of precision."""
 
 
 def combine(names: Sequence[str]) -> Setup | None:
-    """Combine features; None if they contradict each other."""
-    setup = Setup()
-    for name in names:
-        changes = dict(FEATURES[name])
-        cp = changes.get("cp")
-        if cp and setup.cp > 1:
-            return None
-        if "trainer" in changes:
-            if setup.trainer and setup.trainer[0][0] == changes["trainer"][0][0]:
-                return None
-            changes["trainer"] = (*setup.trainer, *changes["trainer"])
-        if "dp" in changes and setup.cp == 4:
-            changes["dp"] = 2
-        if "dp" in changes:
-            changes["dp"] = max(changes["dp"], setup.dp)
-        if cp and setup.dp == 4:
-            changes["dp"] = 2
-        setup = replace(setup, **changes)
-    return setup
+    """Combine features; None if both change the same thing."""
+    settings = [FEATURES[name] for name in names]
+    trainer = [setting.get("trainer", {}) for setting in settings]
+    if len(names) == 2 and ({"cp"} & settings[0].keys() & settings[1].keys() or trainer[0].keys() & trainer[1].keys()):
+        return None
+    merged = {name: value for setting in settings for name, value in setting.items()}
+    # With context parallelism two rows at once are enough for two replicas.
+    if "cp" in merged and "dp" in merged:
+        merged["dp"] = 2
+    elif "dp" in merged:
+        merged["dp"] = max(setting.get("dp", 1) for setting in settings)
+    return Setup(**merged | {"trainer": {key: value for each in trainer for key, value in each.items()}})
 
 
 def make_samples(num_samples: int) -> list[Sample]:
@@ -151,7 +147,8 @@ def train_on_ranks(setup: Setup) -> Steps:
     scoring.MAX_CHUNK_LOGITS = setup.chunk_logits
     mesh = open_mesh(setup.layout, CPU)
     model = shard_model(make_model("qwen3", head_dim=8), mesh, setup.dtype)
-    limit_activations(model, TrainerConfig(**dict(setup.trainer)))
+    needed = {"activation_checkpointing": "full"} if "offload_activations" in setup.trainer else {}
+    limit_activations(model, TrainerConfig(**needed | setup.trainer))
     trainer = ShardedTrainer(model, mesh, OPTIMIZER, dtype=setup.dtype)
     gradients = list[dict[str, Tensor]]()
     trainer.optimizer.register_step_pre_hook(lambda *arguments: gradients.append(read_gradients(model)))
@@ -162,7 +159,11 @@ def train_on_ranks(setup: Setup) -> Steps:
 
 
 def train_all(setups: list[Setup]) -> list[Steps]:
-    return [train_on_ranks(setup) for setup in setups]
+    default = scoring.MAX_CHUNK_LOGITS
+    try:
+        return [train_on_ranks(setup) for setup in setups]
+    finally:
+        scoring.MAX_CHUNK_LOGITS = default
 
 
 @cache
@@ -183,7 +184,7 @@ def train_plainly(num_samples: int) -> Steps:
 
 
 def score_plainly(model: nn.Module, sample: Sample, loss_fn: Any) -> Tensor:
-    token_ids, mask = torch.tensor(sample.token_ids.tolist()), torch.from_numpy(sample.loss_mask)
+    token_ids, mask = torch.tensor(sample.token_ids.tolist()), torch.tensor(sample.loss_mask.tolist())
     logits = model(token_ids[None]).logits[0, :-1]
     logprobs = logits.log_softmax(-1).gather(1, token_ids[1:, None])[:, 0][mask[1:]]
     return loss_fn(logprobs, LossTokens.of(MicroBatch([sample])))[0]
@@ -236,9 +237,54 @@ def test_every_pair_of_features_equals_a_plain_forward_pass(ranks):
 
 def test_the_document_names_every_feature():
     lines = DOCUMENT.read_text("utf-8").splitlines()
-    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == [*FEATURES]
+    rows = [line.split("|")[1].strip() for line in lines if re.match(r"\| \d", line)]
+    assert rows == [f"{number} {name}" for number, name in enumerate(FEATURES, 1)] * 2
 
 
-def _render(differences: dict[tuple[str, ...], tuple[float, float]]) -> str:
-    """Return the document: what was compared, and a table of the differences of gradients."""
-    return ""
+TEXT = """# Equivalence of features
+
+Features of the trainer can be combined. A test compares each of them, and each pair, with a plain forward pass of
+`transformers`: eager attention, one sample at a time, no packing, one process. Both sides make two optimizer steps with
+CISPO's loss and float32 weights. The test is `tests/training/fsdp/test_equivalence.py`. It writes this page if
+`TURNSMITH_WRITE_EQUIVALENCE=1` is set.
+
+The model is a random Qwen3 of two layers with tied weights, large weights and two heads of keys. With four ranks in a
+context-parallel group there are fewer heads of keys than ranks. The ranks are processes on a CPU with gloo. Pairs of `cp 4`
+with `dp 2` or HSDP use eight ranks. The samples have unequal lengths, so ranks get unequal shares and padding.
+
+A cell of the tables is the larger difference of the two steps. The diagonal holds features alone. An empty cell belongs to
+two features that exclude each other. The tolerance is {loss:.0e} for losses and {gradient:.0e} for gradients. With bf16 it
+is {own}.
+
+## Losses
+
+Absolute difference of the loss.
+
+{losses}
+
+## Gradients
+
+Difference of a weight's gradient, relative to the norm of that gradient; the largest of all weights. A weight whose
+gradient is below 1 % of the whole gradient is compared with that 1 %.
+
+{gradients}
+"""
+
+
+def render(differences: dict[tuple[str, ...], tuple[float, float]]) -> str:
+    """Return the document, with tables of the differences of losses and gradients."""
+    losses, gradients = (
+        render_table({names: f"{found[column]:.0e}" for names, found in differences.items()}) for column in (0, 1)
+    )
+    own = "{:.0e} and {:.0e}".format(*OWN_TOLERANCES["bf16"])
+    return TEXT.format(loss=LOSS, gradient=GRADIENT, own=own, losses=losses, gradients=gradients)
+
+
+def render_table(cells: dict[tuple[str, ...], str]) -> str:
+    names = [*FEATURES]
+    rows = ["| feature | " + " | ".join(str(number) for number in range(1, len(names) + 1)) + " |"]
+    rows.append("|---" * (len(names) + 1) + "|")
+    for number, row in enumerate(names, 1):
+        keys = [(row,) if row == column else tuple(sorted((row, column), key=names.index)) for column in names]
+        rows.append(f"| {number} {row} | " + " | ".join(cells.get(key, "") for key in keys) + " |")
+    return "\n".join(rows)
