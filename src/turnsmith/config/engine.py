@@ -1,6 +1,6 @@
 """Section `[engine]`: sampling in process, on vLLM servers, or behind an API."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -63,6 +63,8 @@ class VllmConfig(Section):
     """Run the model without compilation. If false, vLLM compiles it at start: a minute on a CPU, but faster sampling."""
     check_held: bool = True
     """Compare vLLM's weights with the trainer's after each update. Set to false if vLLM stores equal weights differently."""
+    backend: Literal["gloo", "nccl"] = "gloo"
+    """Transfer of weights: `gloo` through host memory; `nccl` between GPUs, which trainer and servers must not share."""
     arguments: list[str] = []
     """Additional arguments of `vllm serve`, such as `--gpu-memory-utilization=0.5`."""
 

@@ -33,13 +33,13 @@ def load_weights(directory: Path, model: PreTrainedModel) -> None:
 def copy_chunks(source: StreamedWeights, model: PreTrainedModel) -> None:
     """Copy streamed weights into an existing model, in place. Raises UsageError, with weights unchanged, if they do not fit."""
     own = dict(model.named_parameters())
-    check_shapes(source.shapes, {name: tuple(tensor.shape) for name, tensor in own.items()})
+    check_shapes(source.shapes, {name: tuple(tensor.shape) for name, tensor in own.items()}, "the engine's model")
     for chunk in source.read():
         for name, tensor in chunk:
             own[name].copy_(tensor)
 
 
-def check_shapes(shapes: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise UsageError unless weights have the names and shapes that a model wants."""
+def check_shapes(shapes: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]], model: str) -> None:
+    """Raise UsageError unless weights have the names and shapes that a model wants. The message names the model."""
     if odd := sorted(name for name in shapes.keys() | wanted.keys() if shapes.get(name) != wanted.get(name)):
-        raise UsageError(f"the policy's weights do not fit the model: the shape of {odd[0]} differs")
+        raise UsageError(f"the policy's weights do not fit {model}: the shape of {odd[0]} differs")

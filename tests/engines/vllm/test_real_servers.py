@@ -15,11 +15,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from turnsmith.config import VllmConfig
-from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
+from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, StreamedWeights
 from turnsmith.engines.vllm.engine import open_vllm
-from turnsmith.engines.vllm.handover import send_weights
+from turnsmith.engines.vllm.handover import Sender, WeightsDiffer, hand_over, stream
 from turnsmith.engines.vllm.settings import ServerRequirements
-from turnsmith.errors import EngineError, UsageError
+from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.training.directories import find_model
@@ -148,25 +148,46 @@ async def test_many_updates_equal_loading_the_checkpoint(open_engine, tmp_path):
     assert np.abs(answer.logprobs - plain_logprobs(before, PROMPTS[0], answer.token_ids)).mean() > 1e-2
 
 
+class SpoilingSender(Sender):
+    """Sender that flips one random bit of the weights in each update."""
+
+    def __init__(self, client, rng):
+        super().__init__(client, "gloo", 1, check_held=True)
+        self._rng = rng
+
+    def send(self, weights, dtype):
+        spoiled = [(name, tensor.detach().clone()) for name, tensor in weights]
+        _, tensor = self._rng.choice(spoiled)
+        words = tensor.view(torch.int32).view(-1)
+        words[self._rng.randrange(len(words))] ^= 1 << self._rng.randrange(31)
+        super().send(spoiled, dtype)
+
+
 async def test_corrupted_updates_are_always_detected(open_engine):
     engine, rng = open_engine(BASE), random.Random(0)
-    client = engine._replicas[0]._client
+    sender = SpoilingSender(engine._replicas[0]._client, rng)
+    weights = stream(SavedWeights(1, BASE))
     for _ in range(NUM_CORRUPTED):
-        weight_file = engine._writer.write(SavedWeights(1, BASE))
-        flip_a_bit(weight_file.path, rng)
-        with pytest.raises(EngineError, match="did not arrive as it was sent"):
-            await asyncio.to_thread(send_weights, client, weight_file, check_held=True)
-        weight_file.path.unlink()
+        [error] = await asyncio.to_thread(hand_over, weights, torch.float32, [sender])
+        assert isinstance(error, WeightsDiffer)
     await engine.load_weights(SharedWeights(1, make_model()))
     assert {answer.policy_version for answer in await ask_all(engine)} == {1}
 
 
-def flip_a_bit(path, rng):
-    """Flip one random bit of the file's weights."""
-    num_weights = sum(parameter.numel() for parameter in make_model().parameters())
-    content = bytearray(path.read_bytes())
-    content[-rng.randrange(1, 4 * num_weights + 1)] ^= 1 << rng.randrange(8)
-    path.write_bytes(content)
+async def test_an_update_whose_source_fails_is_ended_and_the_next_one_succeeds(open_engine):
+    engine, weights = open_engine(BASE), stream(SavedWeights(1, BASE))
+
+    def read():
+        [whole] = weights.read()
+        yield whole[:5]
+        raise OSError("the trainer is gone")
+
+    with pytest.raises(OSError, match="trainer is gone"):
+        await engine.load_weights(StreamedWeights(1, weights.shapes, read))
+    await engine.load_weights(SharedWeights(2, make_model()))
+    answer = (await ask_all(engine))[0]
+    expected = plain_logprobs(make_model(), PROMPTS[0], answer.token_ids)
+    np.testing.assert_allclose(answer.logprobs, expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("moment", ["first turn", "amid collecting", "new weights"])
@@ -238,8 +259,7 @@ def has_come(moment, folder):
         case "amid collecting":
             return first.exists() and len(first.read_bytes().splitlines()) >= 8
         case "new weights":
-            parcels = [*Path("/dev/shm").glob("turnsmith-weights*/2.safetensors")]
-            return bool(parcels)
+            return folder.iteration("stage1", 0).evidence.exists()
     raise ValueError(moment)
 
 

@@ -1,4 +1,4 @@
-"""vLLM engine with a stand-in server: real processes, sockets and weight files, but no model."""
+"""vLLM engine with a stand-in server: real processes, sockets and weight transfers, but no model."""
 
 import asyncio
 import os
@@ -14,9 +14,9 @@ import torch
 
 from support.engines.vllm_python import write_vllm_python
 from support.machine.host_processes import wait_for
-from support.models.small_models import VOCABULARY, make_model
+from support.models.small_models import VOCABULARY, make_model, stream
 from turnsmith.config import VllmConfig
-from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
+from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, StreamedWeights
 from turnsmith.engines.vllm.engine import open_vllm
 from turnsmith.engines.vllm.settings import ServerRequirements
 from turnsmith.errors import EngineError, UsageError
@@ -109,15 +109,20 @@ async def test_weights_arrive_from_memory_and_from_a_directory(open_engine, tmp_
     engine = open_engine()
     shared, saved = make_model(seed=1), make_model(seed=2)
     saved.save_pretrained(tmp_path / "new")
-    for source, model in [(SharedWeights(1, shared), shared), (SavedWeights(2, tmp_path / "new"), saved)]:
+    streamed = make_model(seed=3)
+    for source, model in [
+        (SharedWeights(1, shared), shared),
+        (stream(streamed, 2), streamed),
+        (SavedWeights(3, tmp_path / "new"), saved),
+    ]:
         await engine.load_weights(source)
         answer = await engine.generate(ask())
         assert engine.policy_version == answer.policy_version == source.policy_version
         assert_sampled_by(model, answer)
     with pytest.raises(UsageError, match=r"do not fit the model at .*layers"):
-        await engine.load_weights(SharedWeights(3, make_model(num_hidden_layers=3)))
+        await engine.load_weights(SharedWeights(4, make_model(num_hidden_layers=3)))
     answer = await engine.generate(ask())
-    assert answer.policy_version == 2
+    assert answer.policy_version == 3
     assert_sampled_by(saved, answer)
 
 
@@ -130,9 +135,27 @@ async def test_corrupted_update_is_sent_once_more_then_fails(open_engine, faults
     assert answer.policy_version == 1
     assert_sampled_by(make_model(seed=1), answer)
     faults.write_text("alter-2")
-    with pytest.raises(EngineError, match="did not arrive as it was sent"):
+    with pytest.raises(EngineError, match="does not hold the weights of policy version 2"):
         await engine.load_weights(SharedWeights(2, make_model(seed=2)))
     assert engine.policy_version == 1
+
+
+async def test_weights_go_to_all_replicas_in_one_pass_and_once_more_to_one_that_failed(open_engine, faults):
+    engine, passes = open_engine(replicas=2), []
+    source = stream(make_model(seed=1), 1)
+
+    def read():
+        passes.append(1)
+        return source.read()
+
+    await engine.load_weights(StreamedWeights(1, source.shapes, read))
+    assert len(passes) == 1
+    faults.write_text("lose-1")
+    await engine.load_weights(StreamedWeights(2, source.shapes, read))
+    assert len(passes) == 3
+    answers = await asyncio.gather(*(engine.generate(ask(f"e{number}")) for number in range(2)))
+    assert {answer.policy_version for answer in answers} == {2}
+    assert_sampled_by(make_model(seed=1), *answers)
 
 
 async def test_unused_weights_are_detected(open_engine, faults):

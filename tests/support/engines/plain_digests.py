@@ -1,15 +1,10 @@
 """Digests of `turnsmith_vllm.digests`, computed in plain Python without torch."""
 
-import hashlib
 import re
 
 import numpy as np
 
 ALL = 2**64
-
-
-def digest_bytes(array: np.ndarray) -> str:
-    return hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()
 
 
 def digest_layers(weights: dict[str, np.ndarray]) -> dict[str, int]:

@@ -5,35 +5,28 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from turnsmith.config import VllmConfig
-from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, check_request
+from turnsmith.engines.base import GenerateRequest, SavedWeights, StreamedWeights, WeightSource, check_request
 from turnsmith.engines.vllm.client import Client
-from turnsmith.engines.vllm.handover import WeightFile, WeightWriter
+from turnsmith.engines.vllm.handover import hand_over, read_shapes, stream
 from turnsmith.engines.vllm.replica import Replica
 from turnsmith.engines.vllm.server import Server, check_interpreter
 from turnsmith.engines.vllm.settings import ServerRequirements, list_arguments
+from turnsmith.engines.weights import check_shapes
 from turnsmith.errors import EngineError
 from turnsmith.runs.temporary import find_place, temporary_folder
 from turnsmith.types import Completion
-
-MEMORY = Path("/dev/shm")
-"""Folder in memory (tmpfs), used for the weight files that vLLM servers read."""
 
 
 class VllmEngine:
     """Engine of several vLLM replicas. All turns of an episode go to one replica, which caches the episode's keys and values."""
 
-    def __init__(
-        self, replicas: list[Replica], writer: WeightWriter, weights: WeightFile, *, max_context: int, held: ExitStack
-    ) -> None:
-        """Use replicas that have loaded `weights`. Closing the stack `held` ends their servers."""
-        self.policy_version = weights.policy_version
+    def __init__(self, replicas: list[Replica], required: ServerRequirements, held: ExitStack) -> None:
+        """Use replicas that have loaded the base model. Closing the stack `held` ends their servers."""
+        self.policy_version = 0
         self._replicas = replicas
-        self._writer = writer
-        self._weight_file = weights
-        self._max_context = max_context
+        self._required = required
+        self._max_context = required.max_context
         self._held = held
         self._replica_numbers: dict[str, int] = {}
         self._num_sampling = 0
@@ -62,12 +55,19 @@ class VllmEngine:
             raise EngineError(
                 "the weights changed while turns were being sampled: wait for all turns before a training step"
             )
-        weight_file = await asyncio.to_thread(self._writer.write, source)
-        await asyncio.gather(*(replica.take(weight_file) for replica in self._replicas))
-        # Only now, since a replica restarted meanwhile takes the weights given last.
-        self._weight_file.path.unlink(missing_ok=True)
-        self._weight_file = weight_file
+        weights = stream(source)
+        directory = self._required.directory
+        check_shapes(weights.shapes, read_shapes(directory), f"the model at {directory}")
+        await self._send(weights)
         self.policy_version = source.policy_version
+
+    async def _send(self, weights: StreamedWeights) -> None:
+        """Send weights to all replicas in one pass, then once more to each replica whose transfer failed."""
+        senders = [replica.expect(weights) for replica in self._replicas]
+        errors = await asyncio.to_thread(hand_over, weights, self._required.torch_dtype, senders)
+        for replica, error in zip(self._replicas, errors, strict=True):
+            if error:
+                await replica.repair(error)
 
     def close(self) -> None:
         """End the vLLM servers that this run has started."""
@@ -90,23 +90,21 @@ def open_vllm(config: VllmConfig, required: ServerRequirements, logs: Path | Non
     """
     if config.python:
         check_interpreter(config.python)
+    weights = stream(SavedWeights(0, required.directory))
     with ExitStack() as held:
-        folder = held.enter_context(temporary_folder("turnsmith-weights", MEMORY if MEMORY.is_dir() else None))
-        writer = WeightWriter(required.directory, getattr(torch, required.dtype), folder)
-        weight_file = writer.write(SavedWeights(0, required.directory))
-        replicas = make_replicas(config, required, weight_file, held, logs)
+        replicas = make_replicas(config, required, weights, held, logs)
         for replica in replicas:
             replica.wait()
-        return VllmEngine(replicas, writer, weight_file, max_context=required.max_context, held=held.pop_all())
+        return VllmEngine(replicas, required, held.pop_all())
 
 
 def make_replicas(
-    config: VllmConfig, required: ServerRequirements, weight_file: WeightFile, held: ExitStack, logs: Path | None
+    config: VllmConfig, required: ServerRequirements, weights: StreamedWeights, held: ExitStack, logs: Path | None
 ) -> list[Replica]:
     """Start all servers at the same time, or connect to `config.address` if set. Closing `held` ends started servers."""
     if config.address:
         client = Client(config.address)
-        return [Replica(None, client, required, weight_file, check_held=config.check_held)]
+        return [Replica(None, client, required, weights, config)]
     sockets = held.enter_context(temporary_folder("vllm"))
     if logs:
         logs.mkdir(parents=True, exist_ok=True)
@@ -117,7 +115,7 @@ def make_replicas(
         arguments = list_arguments(required, socket, eager=config.eager, more=config.arguments)
         client = Client(f"http://replica-{number}", str(socket))
         begin = partial(start, str(config.python), arguments, socket, log)
-        replicas.append(Replica(begin, client, required, weight_file, check_held=config.check_held))
+        replicas.append(Replica(begin, client, required, weights, config))
         held.callback(end, replicas[-1], None if logs else log)
     return replicas
 

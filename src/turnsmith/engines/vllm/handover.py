@@ -1,99 +1,189 @@
-"""Transfer of weights to a vLLM server by a file in memory, with digests compared on both sides.
+"""Transfer of weights to vLLM servers, in one pass over the weights, with digests compared on both sides.
 
-Equal results of `digest_bytes` prove that the server read the bytes that this process wrote. Equal results of `digest_layers`
-prove that the server's layers consist of the same matrix rows as the sent weights. With several workers per server, only
-`digest_bytes` is compared, since each worker holds a part of every matrix.
+The weights travel through a process group of this process and the server's workers (`turnsmith_vllm.group`), chunk by chunk, so
+that no process holds a second copy. Equal results of `digest_layers` prove that the server's layers consist of the same matrix
+rows as the sent weights. With several workers per server, each holds a part of every matrix. Then the digests of the weights that
+arrived at each worker are compared instead.
 """
 
 import json
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from turnsmith.engines.base import SavedWeights, StreamedWeights, WeightSource
 from turnsmith.engines.vllm.client import Client
-from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import digest_bytes, digest_layers
+from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import add_digests, digest_layers
+from turnsmith.engines.vllm.inside.turnsmith_vllm.group import SENDER, WeightGroup, listen, wait
 from turnsmith.errors import EngineError, UsageError
 
 NO_VERSION = "none"
 """Policy version of a server while its weights are unknown."""
+CHUNK_BYTES = 2**28
+"""Bytes of weights that are read and sent at once; a larger weight is a chunk of its own."""
+
+Weight = tuple[str, Tensor]
+"""Name, as in model files, and full tensor of a weight."""
 
 
 class WeightsDiffer(EngineError):
     """Error raised if a server's weights differ from those that were sent."""
 
 
-@dataclass(frozen=True)
-class WeightFile:
-    """File with the weights of one policy version, and digests of these weights."""
+class Sender:
+    """Sender of weights to one idle server, connected by a process group."""
 
-    path: Path
-    policy_version: int
-    byte_digests: dict[str, str]
-    """Name of each weight → hash of its bytes (`digest_bytes`)."""
-    layer_digests: dict[str, int]
-    """Layer number → sum of the row hashes of the layer's weights (`digest_layers`)."""
+    def __init__(self, client: Client, backend: str, num_workers: int, *, check_held: bool) -> None:
+        """Connect to the workers of a server. `check_held`: compare the weights that its layers hold, not those that arrived.
 
+        Raises ServerGone, ServerRefused, EngineError.
+        """
+        self._client, self._check_held = client, check_held
+        device, store, size = find_device(backend), listen(), 1 + num_workers
+        init_info = {"port": store.port, "backend": backend, "size": size}
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(client.call, "POST", "/init_weight_transfer_engine", {"init_info": init_info})
+            try:
+                self._group = WeightGroup(backend, device, store, SENDER, size)
+            except RuntimeError as error:
+                raise EngineError(f"vLLM did not join the group of the weight transfer: {error}") from error
+            finally:
+                answer.result()
 
-class WeightWriter:
-    """Writer of files from which vLLM servers load the policy's weights, in the servers' number type `dtype`."""
+    def begin(self) -> None:
+        """Mark the server's weights as unknown, and announce new ones."""
+        self._client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
+        self._client.call("POST", "/start_weight_update")
 
-    def __init__(self, directory: Path, dtype: torch.dtype, folder: Path) -> None:
-        """Prepare to write weight files to `folder`. `directory` is the base model, whose weight shapes must be kept."""
-        self._directory = directory
-        self._dtype = dtype
-        self._folder = folder
-        self._num_written = 0
-
-    def write(self, source: WeightSource) -> WeightFile:
-        """Write weights to a file. Raises UsageError if they do not match the base model, EngineError if the write fails."""
-        weights = self._read(source)
-        shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-        if shapes != self._shapes:
-            odd = sorted(shapes.items() ^ self._shapes.items())[0][0]
-            raise UsageError(
-                f"the policy's weights do not fit the model at {self._directory}: the shape of {odd} differs"
-            )
-        wire = {name: tensor.detach().to("cpu", self._dtype).contiguous() for name, tensor in weights.items()}
-        self._num_written += 1
-        path = self._folder / f"{self._num_written}.safetensors"
-        byte_digests = {name: digest_bytes(tensor) for name, tensor in wire.items()}
+    def send(self, weights: Sequence[Weight], dtype: torch.dtype) -> None:
+        """Send one chunk; return when the server has loaded it."""
+        tensors = [tensor.detach().to(self._group.device, dtype).contiguous() for _, tensor in weights]
+        update = {
+            "names": [name for name, _ in weights],
+            "shapes": [list(tensor.shape) for tensor in tensors],
+            "dtype": str(dtype).removeprefix("torch."),
+            "is_digested": not self._check_held,
+        }
+        broadcasts = self._group.broadcast(tensors)
+        self._client.call("POST", "/update_weights", {"update_info": update})
         try:
-            save_file(wire, path)
-        except (OSError, SafetensorError) as error:
-            raise EngineError(f"the weights could not be written to {path}: {error}") from error
-        return WeightFile(path, source.policy_version, byte_digests, digest_layers(wire.items(), self._dtype))
+            wait(broadcasts)
+        except RuntimeError as error:
+            raise WeightsDiffer(f"the transfer of weights to vLLM failed: {error}") from error
 
-    @cached_property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        base = self._read(SavedWeights(0, self._directory))
-        return {name: tuple(tensor.shape) for name, tensor in base.items()}
+    def finish(self, policy_version: int, digests: dict[str, int]) -> None:
+        """End the update. The server gets its new policy version only after its digests were compared."""
+        self._client.call("POST", "/finish_weight_update", {})
+        if not self._client.call("POST", "/reset_prefix_cache")["success"]:
+            raise EngineError("vLLM did not clear its KV cache, which was computed with the earlier weights")
+        for reported in self._client.ask_workers("turnsmith_held" if self._check_held else "turnsmith_arrived"):
+            compare_layers(reported, digests, policy_version)
+        self._client.call("POST", "/update_weight_version", {"new_version": str(policy_version)})
 
-    def _read(self, source: WeightSource) -> dict[str, Tensor]:
-        """Map the names of all weights, as in model files, to tensors. A weight shared by two layers has one name."""
-        if isinstance(source, SavedWeights):
-            return read_directory(source.directory)
-        if isinstance(source, StreamedWeights):
-            return {name: tensor for chunk in source.read() for name, tensor in chunk}
-        return dict(source.model.named_parameters())
+    def abandon(self) -> None:
+        """End an update whose weights did not all arrive; the server's weights stay unknown."""
+        self._client.call("POST", "/finish_weight_update", {})
 
 
-def read_directory(directory: Path) -> dict[str, Tensor]:
-    """Read the weights of a model directory: name → tensor. Raises UsageError."""
+def find_device(backend: str) -> torch.device:
+    """Return the device from which this process sends. Raises UsageError if NCCL has no GPU here."""
+    if backend != "nccl":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise UsageError('engine.vllm.backend is nccl, but torch sees no GPU in this process: set it to "gloo"')
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def hand_over(weights: StreamedWeights, dtype: torch.dtype, senders: Sequence[Sender]) -> list[EngineError | None]:
+    """Send weights in `dtype` to several servers at once. Return for each server None, or the error of its transfer."""
+    errors: dict[Sender, EngineError] = {}
+
+    def all_do(step: Callable[[Sender], None]) -> None:
+        def attempt(sender: Sender) -> None:
+            try:
+                step(sender)
+            except EngineError as error:
+                errors[sender] = error
+
+        with ThreadPoolExecutor(len(senders)) as pool:
+            list(pool.map(attempt, [sender for sender in senders if sender not in errors]))
+
+    digests: dict[str, int] = {}
+    all_do(Sender.begin)
     try:
-        weights = {name: tensor for file in list_files(directory) for name, tensor in load_file(file).items()}
-        config = json.loads((directory / "config.json").read_text())
+        for chunk in weights.read():
+            all_do(partial(Sender.send, weights=chunk, dtype=dtype))
+            add_digests(digests, digest_layers(chunk, dtype))
+    except BaseException:
+        all_do(Sender.abandon)
+        raise
+    all_do(partial(Sender.finish, policy_version=weights.policy_version, digests=digests))
+    return [errors.get(sender) for sender in senders]
+
+
+def compare_layers(reported: dict[str, Any], sent: dict[str, int], policy_version: int) -> None:
+    """Raise WeightsDiffer unless the layer digests that a worker reported equal those of the weights that were sent."""
+    for layer in sorted(reported.keys() | sent.keys()):
+        if reported.get(layer) != sent.get(layer):
+            place = f"layer {layer}" if layer else "the embeddings, the head or the last norm"
+            raise WeightsDiffer(f"vLLM does not hold the weights of policy version {policy_version}: {place} differs")
+
+
+def stream(source: WeightSource) -> StreamedWeights:
+    """Return a source's weights as a stream, under their names in model files. Raises UsageError for unreadable files."""
+    if isinstance(source, StreamedWeights):
+        return source
+    if isinstance(source, SavedWeights):
+        shapes, open_weights = read_shapes(source.directory), lambda: read_directory(source.directory)
+    else:
+        model = source.model
+        shapes = {name: tuple(tensor.shape) for name, tensor in model.named_parameters()}
+        open_weights = model.named_parameters
+    return StreamedWeights(source.policy_version, shapes, lambda: cut(open_weights()))
+
+
+def cut(weights: Iterator[Weight]) -> Iterator[list[Weight]]:
+    """Cut weights into chunks of at most CHUNK_BYTES; a larger weight is a chunk of its own."""
+    chunk, num_bytes = list[Weight](), 0
+    for name, tensor in weights:
+        if chunk and num_bytes + tensor.nbytes > CHUNK_BYTES:
+            yield chunk
+            chunk, num_bytes = [], 0
+        chunk.append((name, tensor))
+        num_bytes += tensor.nbytes
+    yield chunk
+
+
+def read_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
+    """Read the shapes of the weights in a model directory by name, without the weights. Raises UsageError."""
+    return {name: tuple(part.get_shape()) for name, part in open_parts(directory)}
+
+
+def read_directory(directory: Path) -> Iterator[Weight]:
+    """Read the weights of a model directory one by one. Raises UsageError."""
+    return ((name, part[:]) for name, part in open_parts(directory))
+
+
+def open_parts(directory: Path) -> Iterator[tuple[str, Any]]:
+    """Yield name and safetensors slice of each weight of a model directory. A weight shared by two layers has one name.
+
+    Raises UsageError.
+    """
+    try:
+        is_tied = json.loads((directory / "config.json").read_text()).get("tie_word_embeddings")
+        for file in list_files(directory):
+            with safe_open(file, "pt") as weights:
+                for name in weights.keys():  # noqa: SIM118 - it is no mapping
+                    if not (is_tied and name == "lm_head.weight"):
+                        yield name, weights.get_slice(name)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UsageError(f"the weights at {directory} cannot be read: {error}") from error
-    if config.get("tie_word_embeddings"):
-        weights.pop("lm_head.weight", None)
-    return weights
 
 
 def list_files(directory: Path) -> list[Path]:
@@ -106,32 +196,3 @@ def list_files(directory: Path) -> list[Path]:
     raise UsageError(
         f"{directory} has no model.safetensors, which the vLLM engine needs: save the model in that format"
     )
-
-
-def send_weights(client: Client, weight_file: WeightFile, *, check_held: bool) -> None:
-    """Load the weights in a file into an idle server. Raises WeightsDiffer, ServerGone, ServerRefused.
-
-    If `check_held`, compare the digests of the server's layers with those of the file. The server gets the new policy version
-    only after this comparison.
-    """
-    client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
-    client.call("POST", "/start_weight_update")
-    update = {"path": str(weight_file.path), "digests": weight_file.byte_digests}
-    client.call("POST", "/update_weights", {"update_info": update})
-    client.call("POST", "/finish_weight_update", {})
-    if not client.call("POST", "/reset_prefix_cache")["success"]:
-        raise EngineError("vLLM did not clear its KV cache, which was computed with the earlier weights")
-    if check_held:
-        for held in client.ask_workers("turnsmith_held"):
-            compare_layers(held, weight_file)
-    client.call("POST", "/update_weight_version", {"new_version": str(weight_file.policy_version)})
-
-
-def compare_layers(held: dict[str, Any], weight_file: WeightFile) -> None:
-    """Raise WeightsDiffer unless a worker's layer digests `held` equal those of the weights that were sent."""
-    for layer in sorted(held.keys() | weight_file.layer_digests.keys()):
-        if held.get(layer) != weight_file.layer_digests.get(layer):
-            place = f"layer {layer}" if layer else "the embeddings, the head or the last norm"
-            raise WeightsDiffer(
-                f"vLLM does not hold the weights of policy version {weight_file.policy_version}: {place} differs"
-            )

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from turnsmith.engines.base import GenerateRequest
+from turnsmith.config import VllmConfig
+from turnsmith.engines.base import GenerateRequest, StreamedWeights
 from turnsmith.engines.vllm.client import Client, ServerGone, ServerRefused
-from turnsmith.engines.vllm.handover import WeightFile, WeightsDiffer, send_weights
+from turnsmith.engines.vllm.handover import Sender, WeightsDiffer, hand_over
 from turnsmith.engines.vllm.server import Server
 from turnsmith.engines.vllm.settings import ServerRequirements, check_settings
 from turnsmith.engines.vllm.turns import ROUTE, read_turn, write_turn
@@ -29,13 +30,12 @@ class Replica:
         start: Callable[[], Server] | None,
         client: Client,
         required: ServerRequirements,
-        weight_file: WeightFile,
-        *,
-        check_held: bool,
+        weights: StreamedWeights,
+        config: VllmConfig,
     ) -> None:
-        """Start a server by `start`, or connect to a running one if None. `check_held`: compare digests after each transfer."""
+        """Start a server by `start`, or connect to a running one if None. `weights` are its first weights."""
         self._start, self._client, self._required = start, client, required
-        self._weight_file, self._check_held = weight_file, check_held
+        self._weights, self._config = weights, config
         self._server = start() if start else None
         self._num_restarts = 0
         self._restarting = asyncio.Lock()
@@ -63,14 +63,20 @@ class Replica:
             else:
                 return read_turn(answer, request, limit, policy_version, self._required.vocabulary)
 
-    async def take(self, weight_file: WeightFile) -> None:
-        """Load a weight file into the server for later turns. Raises EngineError if two tries fail."""
-        self._weight_file = weight_file
+    def expect(self, weights: StreamedWeights) -> Sender:
+        """Set the weights that a restarted server gets. Return the sender that brings them to the running one."""
+        self._weights = weights
+        return self._sender
+
+    async def repair(self, error: EngineError) -> None:
+        """Send the weights once more after the error of a transfer, or restart the server if it died. Raises EngineError."""
         server = self._server
         try:
-            await asyncio.to_thread(self._send_weights)
-        except (ServerGone, ServerRefused) as error:
-            await self._replace_if_dead(server, error)
+            if isinstance(error, ServerGone):
+                raise error
+            await asyncio.to_thread(self._connect_and_send)
+        except (ServerGone, ServerRefused) as again:
+            await self._replace_if_dead(server, again)
 
     @property
     def has_died(self) -> bool:
@@ -122,9 +128,12 @@ class Replica:
         # On a CPU, a per-request seed kills the engine of vLLM 0.32.0 if a prompt is computed in parts.
         self._keeps_seeds: bool = reported["device"] != "cpu"
         # With several workers, each holds a part of every matrix.
-        self._compares_layers: bool = self._check_held and reported["num_workers"] == 1
-        self._client.call("POST", "/init_weight_transfer_engine", {"init_info": {}})
-        self._send_weights()
+        self._compares_held: bool = self._config.check_held and reported["num_workers"] == 1
+        self._num_workers: int = reported["num_workers"]
+        try:
+            self._connect_and_send()
+        except (WeightsDiffer, ServerRefused):
+            self._connect_and_send()
 
     def _ask_settings(self) -> dict[str, Any]:
         try:
@@ -136,9 +145,10 @@ class Replica:
             ) from refused
         return reported
 
-    def _send_weights(self) -> None:
-        """Send the current weights to the server; send them once more if the first transfer fails."""
-        try:
-            send_weights(self._client, self._weight_file, check_held=self._compares_layers)
-        except (WeightsDiffer, ServerRefused):
-            send_weights(self._client, self._weight_file, check_held=self._compares_layers)
+    def _connect_and_send(self) -> None:
+        """Connect to the server's workers and send the current weights. Raises WeightsDiffer, ServerGone, ServerRefused."""
+        backend, check_held = self._config.backend, self._compares_held
+        self._sender = Sender(self._client, backend, self._num_workers, check_held=check_held)
+        [error] = hand_over(self._weights, self._required.torch_dtype, [self._sender])
+        if error:
+            raise error

@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import torch
 from transformers import PretrainedConfig
 
 from turnsmith.engines.vllm.server import SUPPORTED
@@ -49,6 +50,10 @@ class ServerRequirements:
     def rope(self) -> dict[str, Any]:
         """Return the kind of rotary embedding, and the context extension if there is one."""
         return select_rope(self.model.get_text_config())
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return cast(torch.dtype, getattr(torch, self.dtype))
 
     @property
     def vocabulary(self) -> int:

@@ -1,12 +1,11 @@
-"""Digests of weights, computed on both sides of a transfer: of the bytes sent, and of the weights with which a model computes.
+"""Digests of weights, computed on both sides of a transfer: of the weights sent, and of those with which a model computes.
 
-The second digest sums hashes of rows per layer. vLLM stacks rows of several matrices (queries, keys and values; gate and up)
+A digest sums hashes of rows per layer. vLLM stacks rows of several matrices (queries, keys and values; gate and up)
 and adds zero rows, which leaves the sum unchanged. One changed number always changes the hash of its row; several changes
-cancel each other with probability 2**-64. The sum ignores the order of rows within a layer and the sign of zero. Since the
-first digest verifies the bytes, only one error remains undetected: a loader that swaps matrices of equal width in one layer.
+cancel each other with probability 2**-64. The sum ignores the order of rows within a layer and the sign of zero. So one
+error remains undetected: a loader that swaps matrices of equal width in one layer.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -22,19 +21,18 @@ PROBE_ROWS = 256
 """Number of rows of the identity that a layer multiplies at once, when its packed weight is recovered."""
 
 
-def digest_bytes(tensor: Tensor) -> str:
-    """Return a hash of all bytes of a contiguous CPU tensor, as 32 hex digits."""
-    data = tensor.detach().reshape(-1).view(torch.uint8).numpy().data
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
 def digest_layers(weights: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> dict[str, int]:
     """Sum the row hashes of the weights in each layer, cast to `dtype`. The key of weights outside of layers is ''."""
     sums: dict[str, int] = {}
     for name, tensor in weights:
-        layer = layer_of(name)
-        sums[layer] = (sums.get(layer, 0) + sum_rows(tensor.detach().to(dtype))) % 2**64
+        add_digests(sums, {layer_of(name): sum_rows(tensor.detach().to(dtype))})
     return sums
+
+
+def add_digests(sums: dict[str, int], digests: dict[str, int]) -> None:
+    """Add the layer digests of more weights to `sums`, in place."""
+    for layer, digest in digests.items():
+        sums[layer] = (sums.get(layer, 0) + digest) % 2**64
 
 
 def layer_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Server's side of a weight transfer: vLLM loads a safetensors file that the trainer's process has written.
+"""Server's side of a weight transfer: vLLM loads the weights that the trainer's process broadcasts, chunk by chunk.
 
 Importing this module registers the transport with vLLM. The option `--worker-extension-cls` with `Extension` imports the
 module in every worker.
@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 import vllm
-from safetensors.torch import load_file
-from turnsmith_vllm.digests import digest_bytes, digest_layers, read_held
+from turnsmith_vllm.digests import add_digests, digest_layers, read_held
+from turnsmith_vllm.group import WeightGroup, connect
 from vllm.distributed.weight_transfer.base import (
     WeightTransferEngine,
     WeightTransferInitInfo,
@@ -30,58 +30,81 @@ ROPE = ("rope_type", "factor", "original_max_position_embeddings")
 
 
 @dataclass
-class FileInit(WeightTransferInitInfo):
-    """Empty initialisation message, which vLLM's interface requires."""
+class GroupInit(WeightTransferInitInfo):
+    """Message that tells the workers of a server how to join the group of their sender."""
+
+    port: int
+    backend: str
+    """`gloo` or `nccl`."""
+    size: int
+    """Number of workers plus one."""
 
 
 @dataclass
-class FileUpdate(WeightTransferUpdateInfo):
-    """Update message with the path of a weight file and the digests of its weights."""
+class GroupUpdate(WeightTransferUpdateInfo):
+    """Message that announces the weights of one chunk, in the order of their broadcasts."""
 
-    path: str
-    digests: dict[str, str]
-    """Name of each weight → hash of its bytes (`digest_bytes`), computed by the sender."""
+    names: list[str]
+    shapes: list[list[int]]
+    dtype: str
+    """Number format of all weights of the chunk, such as `float32`."""
+    is_digested: bool
+    """True if the workers shall digest the weights as they arrive."""
 
 
-class FileTransport(WeightTransferEngine[FileInit, FileUpdate]):
-    """Weight transport for vLLM that verifies all weights of a file before it loads them."""
+class GroupTransport(WeightTransferEngine[GroupInit, GroupUpdate]):
+    """Weight transport for vLLM that receives weights through a process group."""
 
-    init_info_cls = FileInit
-    update_info_cls = FileUpdate
+    init_info_cls = GroupInit
+    update_info_cls = GroupUpdate
 
-    def init_transfer_engine(self, init_info: FileInit) -> None:
-        """Do nothing: a file needs no connection."""
+    group: WeightGroup | None = None
+    arrived: dict[str, int]
+    """Layer digests of the weights that arrived in the current update, if they are digested."""
+
+    def init_transfer_engine(self, init_info: GroupInit) -> None:
+        """Join the sender's group, in place of an earlier one."""
+        self.shutdown()
+        device = self.device if init_info.backend == "nccl" else torch.device("cpu")
+        rank = 1 + self.parallel_config.rank
+        self.group = WeightGroup(init_info.backend, device, connect(init_info.port), rank, init_info.size)
 
     def start_weight_update(self) -> None:
-        """Do nothing: the model stays unchanged until the file is verified."""
+        """Prepare the layers for new weights."""
+        self.arrived = {}
+        initialize_layerwise_reload(self.model)
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        """Load a file's weights. Unlike the base class, wait for the device only if it is an accelerator."""
+        """Load one chunk. Unlike the base class, wait for the device only if it is an accelerator."""
         self.receive_weights(self.parse_update_info(update_info))
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
 
-    def receive_weights(self, update_info: FileUpdate) -> None:
-        weights = load_file(update_info.path)
-        check_arrived(weights, update_info.digests)
-        initialize_layerwise_reload(self.model)
-        self.model.load_weights(weights.items())
+    def receive_weights(self, update_info: GroupUpdate) -> None:
+        """Load one chunk. After an error, leave the group, so that the sender does not wait, and end the update."""
+        try:
+            self._load(update_info)
+        except BaseException:
+            self.shutdown()
+            finalize_layerwise_reload(self.model, self.model_config)
+            raise
+
+    def _load(self, update_info: GroupUpdate) -> None:
+        if self.group is None:
+            raise RuntimeError("no trainer is connected")
+        dtype = getattr(torch, update_info.dtype)
+        weights = list(zip(update_info.names, self.group.receive(update_info.shapes, dtype), strict=True))
+        if update_info.is_digested:
+            add_digests(self.arrived, digest_layers(weights, dtype))
+        self.model.load_weights(weights)
 
     def finish_weight_update(self) -> None:
         finalize_layerwise_reload(self.model, self.model_config)
         pack_heads(self.model)
 
     def shutdown(self) -> None:
-        """Do nothing: a file leaves no connection to close."""
-
-
-def check_arrived(weights: dict[str, torch.Tensor], digests: dict[str, str]) -> None:
-    """Raise ValueError unless every weight equals the weight that was sent, byte by byte."""
-    if weights.keys() != digests.keys():
-        raise ValueError(f"{len(weights)} weights arrived, and {len(digests)} were sent")
-    for name, tensor in weights.items():
-        if digest_bytes(tensor) != digests[name]:
-            raise ValueError(f"the weight {name} did not arrive as it was sent")
+        """Leave the group."""
+        self.group = None
 
 
 def pack_heads(model: torch.nn.Module) -> None:
@@ -138,5 +161,9 @@ class Extension:
         with torch.inference_mode():
             return digest_layers(read_held(self.model_runner.get_model()), dtype)  # type: ignore[attr-defined]
 
+    def turnsmith_arrived(self) -> dict[str, int]:
+        """Return the digests of the weights that arrived in the last update, by layer."""
+        return self.weight_transfer_engine.arrived  # type: ignore[attr-defined]
 
-WeightTransferEngineFactory.register_engine(NAME, FileTransport)
+
+WeightTransferEngineFactory.register_engine(NAME, GroupTransport)

@@ -6,6 +6,7 @@ The file named by STAND_IN_FAULTS contains words that select faults, read at eac
 - `slow` never answers a turn,
 - `refuse` answers 400,
 - `alter-N` changes the weights of the next N updates,
+- `lose-N` refuses the next N updates, and leaves the sender's group,
 - `forget` reports other weights than it received,
 - `narrow` reports that it cannot compute the model's heads,
 - `remember` reports that it keeps its prefixes.
@@ -19,12 +20,13 @@ import random
 from pathlib import Path
 
 import numpy as np
+import torch
 import uvicorn
-from safetensors.numpy import load_file
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from turnsmith_vllm.group import WeightGroup, connect
 
 from support.engines import plain_digests
 
@@ -40,13 +42,24 @@ def drop_fault(fault: str, *others: str) -> None:
     FAULTS.write_text(" ".join([word for word in faults() if word != fault] + list(others)))
 
 
+def has_fault(kind: str) -> bool:
+    """Return True if the fault `kind-N` is selected, and count it down."""
+    for fault in [word for word in faults() if word.startswith(f"{kind}-")]:
+        left = int(fault.removeprefix(f"{kind}-")) - 1
+        drop_fault(fault, *([f"{kind}-{left}"] if left else []))
+        return True
+    return False
+
+
 class StandIn:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.config = json.loads(Path(options.model, "config.json").read_text()) | json.loads(options.hf_overrides)
         self.weights: dict[str, np.ndarray] = {}
+        self.arriving: dict[str, np.ndarray] = {}
         self.version = "default"
         self.is_updating = False
+        self.group: WeightGroup | None = None
 
     async def generate(self, request: Request) -> Response:
         asked = await request.json()
@@ -109,28 +122,34 @@ class StandIn:
         stale = {name: array + 1 for name, array in self.weights.items()}
         return plain_digests.digest_layers(stale if "forget" in faults() else self.weights)
 
+    async def join(self, request: Request) -> Response:
+        told = (await request.json())["init_info"]
+        store = await asyncio.to_thread(connect, told["port"])
+        cpu = torch.device("cpu")
+        self.group = await asyncio.to_thread(WeightGroup, told["backend"], cpu, store, 1, told["size"])
+        return JSONResponse({})
+
     async def start(self, request: Request) -> Response:
-        self.is_updating = True
+        if self.is_updating:
+            return JSONResponse({"error": {"message": "a weight update is already active"}}, 500)
+        self.is_updating, self.arriving = True, {}
         return JSONResponse({})
 
     async def update(self, request: Request) -> Response:
         told = (await request.json())["update_info"]
-        weights = load_file(told["path"])
-        for fault in [word for word in faults() if word.startswith("alter-")]:
-            first = next(iter(weights.values()))
-            first.reshape(-1)[0] += 1
-            left = int(fault.removeprefix("alter-")) - 1
-            drop_fault(fault, *([f"alter-{left}"] if left else []))
-        if (
-            not self.is_updating
-            or {name: plain_digests.digest_bytes(a) for name, a in weights.items()} != told["digests"]
-        ):
-            return JSONResponse({"error": {"message": "a weight did not arrive as it was sent"}}, 500)
-        self.weights = weights
+        if not self.is_updating or not self.group or has_fault("lose"):
+            self.group, self.is_updating = None, False
+            return JSONResponse({"error": {"message": "the weights did not arrive"}}, 500)
+        dtype = getattr(torch, told["dtype"])
+        tensors = await asyncio.to_thread(self.group.receive, told["shapes"], dtype)
+        arrays = [tensor.numpy() for tensor in tensors]
+        if has_fault("alter"):
+            arrays[0].reshape(-1)[0] += 1
+        self.arriving |= dict(zip(told["names"], arrays, strict=True))
         return JSONResponse({})
 
     async def finish(self, request: Request) -> Response:
-        self.is_updating = False
+        self.is_updating, self.weights = False, self.arriving
         return JSONResponse({})
 
     async def set_version(self, request: Request) -> Response:
@@ -153,7 +172,7 @@ def main() -> None:
     posts = {
         "/inference/v1/generate": server.generate,
         "/collective_rpc": server.ask_workers,
-        "/init_weight_transfer_engine": server.succeed,
+        "/init_weight_transfer_engine": server.join,
         "/start_weight_update": server.start,
         "/update_weights": server.update,
         "/finish_weight_update": server.finish,
