@@ -1,9 +1,9 @@
 """Transfer of weights to vLLM servers, in one pass over the weights, with digests compared on both sides.
 
-The weights travel through a process group of this process and the server's workers (`turnsmith_vllm.group`), chunk by chunk, so
-that no process holds a second copy. Equal results of `digest_layers` prove that the server's layers consist of the same matrix
-rows as the sent weights. With several workers per server, each holds a part of every matrix. Then the digests of the weights that
-arrived at each worker are compared instead.
+The weights travel through a process group of this process and the server's workers (`turnsmith_vllm.group`). They travel in
+chunks, so that no process holds a second copy. Equal results of `digest_layers` prove that the server's layers consist of the
+same matrix rows as the sent weights. With several workers per server, each holds a part of every matrix. Then the digests of
+the weights that arrived at each worker are compared instead.
 """
 
 import json
