@@ -138,6 +138,9 @@ def _run(call: bytes, rank: int, num_ranks: int, store: str, limit_s: float) -> 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            # torchao has such strings; Python warns when it compiles them.
+            for category in (DeprecationWarning, SyntaxWarning):
+                warnings.filterwarnings("ignore", "invalid escape sequence", category)
             distributed.init_process_group(
                 "gloo",
                 store=distributed.FileStore(store, num_ranks),
