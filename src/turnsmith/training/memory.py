@@ -13,7 +13,7 @@ from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
 from turnsmith.io.memory import read_available_bytes
 from turnsmith.training.configuration import read_config
-from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device
+from turnsmith.training.model import CHUNK_COPIES, find_chunk_logits, find_device
 
 AUTOMATIC_SHARE = 0.5
 """Fraction that the KV cache gets of the memory free beside weights and training, if no `engine.kv_memory_gb` is set."""
@@ -86,8 +86,7 @@ def activation_bytes(
     config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, trainer: TrainerConfig, device: torch.device
 ) -> int:
     """Return the activation bytes of one micro-batch on the device, at their peak in the backward pass."""
-    # Logits, their softmax and their gradient.
-    head = 3 * 4 * min(MAX_CHUNK_LOGITS, num_tokens * config.vocab_size)
+    head = CHUNK_COPIES * 4 * min(find_chunk_logits(device), num_tokens * config.vocab_size)
     kept = _kept_bytes(config, dtype, trainer, device) + _working_bytes(config, dtype, trainer)
     return num_tokens * kept + head
 

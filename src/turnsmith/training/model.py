@@ -31,6 +31,10 @@ logging.disable_progress_bar()
 
 MAX_CHUNK_LOGITS = 2**25
 """Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
+CHUNK_SHARE = 1 / 32
+"""Share of a GPU's memory that a chunk may take if that is more: a chunk of 220 tokens is short for its matrix products."""
+CHUNK_COPIES = 3
+"""Number of float32 tensors of a chunk's size: logits, their softmax and their gradient."""
 
 
 class PackedLayout:
@@ -194,11 +198,19 @@ def score(
 
 def _measure_in_chunks(measure: Measure, head: nn.Module, hidden: Tensor, targets: Tensor) -> list[Tensor]:
     """Call `measure` for each chunk of the targets. The backward pass recomputes the chunks, to save memory."""
-    chunk = max(1, MAX_CHUNK_LOGITS // cast(Tensor, head.weight).size(0))
+    chunk = max(1, find_chunk_logits(hidden.device) // cast(Tensor, head.weight).size(0))
     if len(targets) <= chunk:
         return [measure(head, hidden, targets)]
     parts = zip(hidden.split(chunk), targets.split(chunk), strict=True)
     return [checkpoint(measure, head, *part, use_reentrant=False) for part in parts]
+
+
+def find_chunk_logits(device: torch.device) -> int:
+    """Return the largest number of logits of a chunk on a device."""
+    if device.type != "cuda":
+        return MAX_CHUNK_LOGITS
+    num_bytes = torch.cuda.get_device_properties(device).total_memory * CHUNK_SHARE
+    return max(MAX_CHUNK_LOGITS, int(num_bytes) // (4 * CHUNK_COPIES))
 
 
 def measure_logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
