@@ -1,9 +1,9 @@
 """Measure what each memory feature of `[trainer]` saves and costs in one optimizer step on a CPU.
 
-    OMP_NUM_THREADS=1 python bench/memory.py [--tokens 2048]
+    OMP_NUM_THREADS=1 python bench/memory.py [--tokens 2048] [--steps 3]
 
-The model is random: 16 layers of width 128 with MLPs of width 512, and a vocabulary of 512. The table shows the peak of torch's
-CPU allocator during the step, without weights; bytes of the moments per weight; and CPU seconds, median of three steps. Offloaded
+The model is random: 16 layers of width 128 with MLPs of width 512, and a vocabulary of 512. The table shows the peak of
+torch's CPU allocator during the step, without weights and moments, and CPU seconds, the median of the timed steps. Offloaded
 inputs count as host memory, which lies outside the allocator here.
 """
 
@@ -51,13 +51,14 @@ MODEL = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=2_048, help="tokens of the sample")
-    num_tokens = parser.parse_args().tokens
+    parser.add_argument("--steps", type=int, default=3, help="timed steps")
+    arguments = parser.parse_args()
     offload.allocate_on_host = allocate_elsewhere
     print(f"{'setting':22} {'peak, MiB':>10} {'CPU s':>8}")
     for name, setting in SETTINGS.items():
-        step = make_step(TrainerConfig.model_validate(setting), num_tokens)
+        step = make_step(TrainerConfig.model_validate(setting), arguments.tokens)
         step()
-        seconds = statistics.median(measure_seconds(step) for _ in range(3))
+        seconds = statistics.median(measure_seconds(step) for _ in range(arguments.steps))
         print(f"{name:22} {peak_bytes(step) / 2**20:10.1f} {seconds:8.2f}", flush=True)
 
 
