@@ -63,7 +63,7 @@ def open_trainer(local_ray, base, tmp_path):
         )
         group = RankGroup(FragileStart(start, tmp_path, victim), layout.num_ranks, "cpu", tmp_path / "logs")
         progress = Lines()
-        opened.append(RankTrainer(group, layout.fit_size, progress, None))
+        opened.append(RankTrainer(group, layout.fit_size, progress))
         return opened[-1], progress
 
     yield open_one

@@ -112,7 +112,7 @@ def make_run(folder, tmp_path, provider, monkeypatch):
         )
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
-        setup = PolicySetup(config, lambda: model, folder.server_logs, folder.costs, Silence(), folder.published)
+        setup = PolicySetup(config, lambda: model, folder.server_logs, folder.costs, Silence())
         policy = TokenPolicy(renderer, engine, SharedWeights(0, model), setup, open_trainer)
         feed = Feed(config, folder, Silence())
         return RunContext(config, folder, policy, scaffold, generator, auditor, tasks, [], Silence(), feed)

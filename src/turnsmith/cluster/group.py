@@ -20,8 +20,10 @@ GRACE_S = 3.0
 """Seconds after the first error of a rank within which the others must raise the same error, or else are killed."""
 CHECK_EVERY_S = 30.0
 """Seconds between two checks, during a call, that all ranks still answer."""
-SILENCE_S = 60.0
+SILENCE_S = 300.0
 """Seconds without an answer after which a rank counts as lost."""
+START = "start"
+"""Phase in which ranks import their modules; until its end they need not answer."""
 
 T = TypeVar("T")
 
@@ -62,9 +64,9 @@ class RankGroup:
         self._logs.mkdir(parents=True, exist_ok=True)
         self._places = await reserve(self.num_ranks, self._share)
         self._actors = [self._make_actor(rank, self._places) for rank in range(self.num_ranks)]
-        host, port = (await self._finish([self._actors[0].listen.remote()], "start"))[0]
+        host, port = (await self._finish([self._actors[0].listen.remote()], START))[0]
         make_worker = ray.put(self._make_worker)
-        await self._finish([a.join.remote(host, port, self._device, make_worker) for a in self._actors], "start")
+        await self._finish([a.join.remote(host, port, self._device, make_worker) for a in self._actors], START)
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method on all ranks with the same arguments; return the result of each rank.
@@ -128,7 +130,7 @@ class RankGroup:
         """Wait for the answers of all ranks. At the first failure, wait for equal ones, or kill the group, and raise."""
         futures = [to_future(answer) for answer in answers]
         try:
-            await self._wait(futures)
+            await self._wait(futures, must_answer=method != START)
         except BaseException:
             self.kill()
             raise
@@ -140,8 +142,8 @@ class RankGroup:
             self.kill()
         raise choose_error(errors, is_agreed, f"{method} on {self.num_ranks} ranks", self._logs)
 
-    async def _wait(self, futures: list["asyncio.Future[Any]"]) -> None:
-        """Wait until all futures are done, or one has failed and the others had `GRACE_S`, or a rank is silent."""
+    async def _wait(self, futures: list["asyncio.Future[Any]"], *, must_answer: bool) -> None:
+        """Wait until all futures are done, or one has failed and the others had `GRACE_S`. Raises RanksLost for a silent rank."""
         pending = set(futures)
         while pending:
             done, pending = await asyncio.wait(pending, timeout=CHECK_EVERY_S, return_when=asyncio.FIRST_EXCEPTION)
@@ -150,7 +152,7 @@ class RankGroup:
                 if pending and not any(map(is_loss, errors)):
                     await asyncio.wait(pending, timeout=GRACE_S)
                 return
-            if not done:
+            if not done and must_answer:
                 await self._check_answers()
 
     async def _check_answers(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.cluster.group import RankGroup, wait_for
-from turnsmith.engines.base import SavedWeights, StreamedWeights, WeightSource
+from turnsmith.engines.base import StreamedWeights
 from turnsmith.errors import RanksLost, TrainingError
 from turnsmith.tracking import Progress
 from turnsmith.training.base import Surprisal
@@ -35,16 +35,12 @@ class RankTrainer:
     ranks that are left continue if the layout allows it.
     """
 
-    def __init__(self, group: RankGroup, find_size: FindSize, progress: Progress, published: Path | None) -> None:
-        """Make a trainer of a group that need not run yet.
-
-        Weights are published as directories in the folder `published`, or as streams if it is None.
-        """
+    def __init__(self, group: RankGroup, find_size: FindSize, progress: Progress) -> None:
+        """Make a trainer of a group that need not run yet."""
         self._group = group
         self._num_ranks = group.num_ranks
         self._find_size = find_size
         self._progress = progress
-        self._published = published
         self._checkpoint: Path | None = None
         self._steps: list[tuple[list[MicroBatch], LossFn]] = []
         """Arguments of the optimizer steps since the checkpoint, or since the initial weights."""
@@ -69,14 +65,10 @@ class RankTrainer:
         sums: Surprisal = (await self._call("surprisal", micro_batches))[0]
         return sums
 
-    async def publish(self) -> WeightSource:
-        """Return the current weights: a stream, or a directory that later weights of this run replace."""
+    async def publish(self) -> StreamedWeights:
+        """Return a stream of the current weights. Rank 0 sends the full parameters, one chunk at a time."""
         version = await self._retry(lambda: self._group.read("policy_version"), "publish")
-        if self._published is None:
-            return StreamedWeights(version, (await self._call("list_shapes"))[0], self._stream)
-        directory = self._published / f"version-{version}"
-        await self._call("export", directory)
-        return SavedWeights(version, directory)
+        return StreamedWeights(version, (await self._call("list_shapes"))[0], self._stream)
 
     async def save(self, directory: Path) -> None:
         """Write a checkpoint, each rank its own shards. Later restarts begin there."""

@@ -37,8 +37,8 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     batches = make_epochs(samples, rft, run.config.seed, share_prefixes=run.config.trainer.share_prefixes)
     with closing(await policy.start_training(rft.optimizer, total_steps=len(batches))) as trainer:
         steps = await take_steps(trainer, batches, make_loss, "RFT: training", run.progress)
-        await policy.take(await trainer.publish())
         await trainer.save(files.checkpoint)
+        await policy.take(await trainer.publish(), files.checkpoint)
     sources = [sample.provenance.source for sample in samples if sample.provenance]
     counts |= {
         "loss/nll_first": steps[0]["loss/nll"],

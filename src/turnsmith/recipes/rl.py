@@ -53,8 +53,9 @@ async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
     done = run.folder.next_iteration(stage.name)
     if done:
         run.progress.log(f"{stage.name}: {done} of {stage.iterations} iterations are done; loading the last checkpoint")
-        await trainer.load(run.folder.iteration(stage.name, done - 1).checkpoint)
-        await run.token_policy.take(await trainer.publish())
+        checkpoint = run.folder.iteration(stage.name, done - 1).checkpoint
+        await trainer.load(checkpoint)
+        await run.token_policy.take(await trainer.publish(), checkpoint)
 
 
 async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -> None:
@@ -68,8 +69,8 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     metrics = describe(groups) | describe_abilities(run.train_tasks.list_abilities())
     metrics |= sampler | await learn(trainer, groups, iteration)
     metrics |= {"time/collect_s": collected - started, "time/train_s": time.monotonic() - collected}
-    await run.token_policy.take(await trainer.publish())
     await trainer.save(iteration.files.checkpoint)
+    await run.token_policy.take(await trainer.publish(), iteration.files.checkpoint)
     write_json(iteration.files.metrics, metrics)
     drop_old_checkpoints(run.folder, stage.name, run.config.keep_checkpoints)
     report(iteration, metrics)

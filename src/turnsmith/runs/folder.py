@@ -15,7 +15,6 @@ RUN/
   issue.json · solution.json · solution.patch · tests/attempt-0.json     of `turnsmith solve`; attempts are in evals/solve/
   results.json · curves.png · run.log · stopped.txt · audits.jsonl · costs.json
   servers/                             vllm-0.log · ray.log · rank-0.log: logs of processes that the run has started
-  weights/                             weights on the way from a trainer to engines
 ```
 """
 
@@ -45,7 +44,6 @@ LEFTOVERS = (
     "stages/*/*/.*.old",
     "evals/*/*/.*.tmp",
     "tracking/*/.*.tmp",
-    "weights",
 )
 """Patterns of the temporary files and folders that a killed process leaves in a run folder."""
 LOOK_S = 0.1
@@ -90,8 +88,6 @@ class RunFolder:
     log = File("run.log")
     server_logs = File("servers")
     """Folder with one log file per model server and rank that the run has started."""
-    published = File("weights")
-    """Folder with weights that a trainer hands to engines as model directories; removed when the run is resumed."""
     costs = File("costs.json")
     """File of the numbers and costs of requests to a model endpoint, by stage."""
     audits = File("audits.jsonl")

@@ -77,7 +77,7 @@ def open_rank_trainer(directory: Path, optimizer: OptimizerConfig, total_steps: 
     model = ModelConfig(path=str(directory), device="cpu")
     make = RankStart(directory, model, TrainerConfig(kind="fsdp"), layout, optimizer, total_steps)
     group: Any = SharedGroup(GROUPS[layout.num_ranks], make)
-    return RankTrainer(group, layout.fit_size, LogFile(directory.parent / "progress.log"), None)
+    return RankTrainer(group, layout.fit_size, LogFile(directory.parent / "progress.log"))
 
 
 def end_shared_ranks() -> None:

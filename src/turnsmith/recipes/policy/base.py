@@ -43,8 +43,6 @@ class PolicySetup:
     costs: Path
     """File for the costs of requests to an endpoint."""
     progress: Progress
-    published: Path
-    """Folder for weights that a trainer publishes as model directories."""
     resources: ExitStack = field(default_factory=ExitStack)
     """Resources that end with the policy, such as the connection to Ray."""
 

@@ -14,8 +14,6 @@ from turnsmith.engines.base import SavedWeights, WeightSource
 from turnsmith.errors import UsageError
 from turnsmith.recipes.policy.base import PolicySetup, Start
 from turnsmith.recipes.policy.ranks import read_layout
-from turnsmith.training.checkpoint import copy_tokenizer, save_model
-from turnsmith.training.directories import find_model
 from turnsmith.training.fsdp.opening import RankStart
 from turnsmith.training.model import find_device
 
@@ -26,11 +24,10 @@ async def open_rank_trainer(setup: PolicySetup, start: Start) -> RankTrainer:
     is_inprocess = config.engine.kind == "inprocess"
     connect(config.cluster.address, setup.logs, list_gpus(config, is_inprocess))
     setup.resources.callback(disconnect)
-    directory = write_start(start.weights, setup)
-    version = start.weights.policy_version
+    version, directory = start.weights.policy_version, find_directory(start.weights)
     ranks = RankStart(directory, config.model, config.trainer, layout, start.optimizer, start.total_steps, version)
     group = RankGroup(ranks, layout.num_ranks, choose_device(config), setup.logs)
-    trainer = RankTrainer(group, layout.fit_size, setup.progress, None if is_inprocess else setup.published)
+    trainer = RankTrainer(group, layout.fit_size, setup.progress)
     await trainer.start()
     return trainer
 
@@ -59,12 +56,8 @@ def choose_device(config: RunConfig) -> str:
     return config.model.device
 
 
-def write_start(weights: WeightSource, setup: PolicySetup) -> Path:
-    """Return a model directory with the initial weights; write one if they are only in this process."""
+def find_directory(weights: WeightSource) -> Path:
+    """Return the model directory of weights from which each rank reads its part. Raises UsageError if there is none."""
     if isinstance(weights, SavedWeights):
         return weights.directory
-    directory = setup.published / f"initial-{weights.policy_version}"
-    directory.mkdir(parents=True, exist_ok=True)
-    save_model(setup.model(), directory)
-    copy_tokenizer(find_model(setup.config.model.path), directory)
-    return directory
+    raise UsageError("ranks read their initial weights from a model directory: use the same trainer.kind in all stages")

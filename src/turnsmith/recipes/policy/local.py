@@ -1,6 +1,7 @@
 """Policy that samples token ids and can be trained; engine and trainer that share a model in this process."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -8,7 +9,7 @@ from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import OptimizerConfig
-from turnsmith.engines.base import Engine, SavedWeights, SharedWeights, StreamedWeights, WeightSource
+from turnsmith.engines.base import Engine, SavedWeights, StreamedWeights, WeightSource
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.engines.weights import load_weights
 from turnsmith.recipes.policy.base import OpenTrainer, PolicySetup, Start
@@ -38,12 +39,15 @@ class TokenPolicy:
         """Open a trainer for one stage, with a new optimizer over the current weights."""
         return await self.open_trainer(self.setup, Start(optimizer, total_steps, self.weights))
 
-    async def take(self, weights: WeightSource) -> None:
-        """Load weights into the engine, and start later trainers from them. Raises UsageError if they do not fit the model."""
+    async def take(self, weights: WeightSource, checkpoint: Path | None = None) -> None:
+        """Load weights into the engine, and start later trainers from them. Raises UsageError if they do not fit the model.
+
+        `checkpoint` holds the same weights. Later trainers start from it if `weights` are a stream, which ends with its trainer.
+        """
         await self.engine.load_weights(weights)
-        # A stream ends; the in-process engine, which alone reads streams, now holds these weights.
-        is_read = isinstance(weights, StreamedWeights)
-        self.weights = SharedWeights(weights.policy_version, self.setup.model()) if is_read else weights
+        if checkpoint and isinstance(weights, StreamedWeights):
+            weights = SavedWeights(weights.policy_version, checkpoint)
+        self.weights = weights
 
     async def close(self) -> None:
         self.engine.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def open_policy(config: RunConfig, folder: RunFolder, progress: Progress) -> Policy:
     """Open the engine that the configuration names, and the policy around it. Raises UsageError, EngineError."""
     load = cache(partial(load_base, config))
-    setup = PolicySetup(config, load, folder.server_logs, folder.costs, progress, folder.published)
+    setup = PolicySetup(config, load, folder.server_logs, folder.costs, progress)
     open_engine: OpenEngine = ENGINES.bind(config.engine.kind, config.engine.options, "engine.options")
     engine = await open_engine(setup)
     if isinstance(engine, ChatEngine):
