@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 import traceback
 from contextlib import suppress
@@ -27,17 +28,31 @@ START_S = 900.0
 def main() -> None:
     """Start Ray with the options in the first line of standard input, print its address, and wait for the end of input."""
     options = json.loads(sys.stdin.readline())
+    folder = Path(options["_temp_dir"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # The starter may also end while Ray starts.
+    watcher = threading.Thread(target=wait_for_starter, args=(folder,))
+    watcher.start()
     try:
         print(start(options), flush=True)
-        sys.stdin.read()
     except Exception:
         traceback.print_exc()
-    finally:
-        end_descendants()
-        shutil.rmtree(options["_temp_dir"], ignore_errors=True)
-        os._exit(0)  # Ray's exit handlers would wait for the processes that were just killed.
+        end(folder)
+    watcher.join()
+
+
+def wait_for_starter(folder: Path) -> None:
+    """Wait until the process that started this one ends, then end Ray."""
+    sys.stdin.read()
+    end(folder)
+
+
+def end(folder: Path) -> None:
+    """Kill all descendants, remove Ray's files, and end this process."""
+    end_descendants()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)  # Ray's exit handlers would wait for the processes that were just killed.
 
 
 def start(options: dict[str, Any]) -> str:
@@ -45,7 +60,7 @@ def start(options: dict[str, Any]) -> str:
     import ray
 
     try:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING, **options)
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, **options)
     except Exception as error:
         if "timed out during startup" not in str(error):
             raise
