@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from support.models.plain_varlen import plain_varlen
 from turnsmith.config import ModelConfig
 from turnsmith.errors import UsageError
 from turnsmith.training import model as model_module
@@ -38,20 +39,6 @@ def test_packed_logprobs_and_gradients_equal_unpacked_transformers(directory, sa
     (expected * weights).sum().backward()
     for (name, a), b in zip(ours.named_parameters(), plain.parameters(), strict=True):
         assert torch.allclose(a.grad, b.grad, atol=1e-5 * max(1.0, b.grad.abs().max().item())), name
-
-
-def plain_varlen(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
-    """Compute the CUDA kernel's result in plain torch, `[tokens, heads, head_dim]` in and out."""
-    assert window_size == (-1, 0) and enable_gqa and torch.equal(ends_q, ends_k)
-    assert longest_q == longest_k == ends_q.diff().max()
-    outputs = []
-    for start, end in ends_q.unfold(0, 2, 1).tolist():
-        q, k, v = (tensor[start:end].transpose(0, 1) for tensor in (query, key, value))
-        scores = scale * q @ k.repeat_interleave(len(q) // len(k), 0).transpose(1, 2)
-        hidden = torch.ones(end - start, end - start, dtype=torch.bool).triu(1)
-        shares = scores.masked_fill(hidden, -torch.inf).softmax(-1)
-        outputs.append((shares @ v.repeat_interleave(len(q) // len(v), 0)).transpose(0, 1))
-    return torch.cat(outputs)
 
 
 def test_varlen_attention_equals_attention_per_sample(monkeypatch):

@@ -1,6 +1,5 @@
 """Checkpoints of a training run: Hugging Face model directories with the trainer's state, written atomically."""
 
-import io
 import os
 import shutil
 from collections.abc import Iterator
@@ -29,10 +28,17 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, An
     with replacing_directory(directory) as temporary:
         save_model(model, temporary)
         copy_tokenizer(Path(model.name_or_path or ""), temporary)
-        # Serialise in memory first, since torch's file writer hides the cause of a failed write.
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        (temporary / STATE).write_bytes(buffer.getbuffer())
+        save_state(state, temporary / STATE)
+
+
+def save_state(state: dict[str, Any], path: Path) -> None:
+    """Write the trainer's state, one tensor after the other, so that host memory never holds all of a GPU's. Raises OSError."""
+    try:
+        with path.open("wb") as file:
+            torch.save(state, file)
+    except RuntimeError as error:
+        # torch hides the cause of a failed write.
+        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
 def save_model(model: PreTrainedModel, directory: Path) -> None:
@@ -52,7 +58,9 @@ def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
     if not (directory / STATE).is_file():
         raise UsageError(f"cannot resume from {directory}: {STATE} is missing")
     load_weights(directory, model)
-    return torch.load(directory / STATE, weights_only=True)
+    # Without `map_location` a GPU would hold all moments twice, and a machine without a GPU could not read its checkpoints.
+    # The file stays mapped until the moments are copied to a GPU; on a CPU they would remain in the file.
+    return torch.load(directory / STATE, map_location="cpu", weights_only=True, mmap=model.device.type == "cuda")
 
 
 @contextmanager

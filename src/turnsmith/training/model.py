@@ -16,7 +16,14 @@ from transformers.utils import logging
 from turnsmith.algo.prefixes import Family, find_families
 from turnsmith.config import ModelConfig
 from turnsmith.engines.torch import attention
-from turnsmith.engines.torch.attention import Boundaries, Layout, attend_packed, has_kernel, hidden_states
+from turnsmith.engines.torch.attention import (
+    Boundaries,
+    Layout,
+    attend_packed,
+    expand_heads,
+    has_kernel,
+    hidden_states,
+)
 from turnsmith.engines.torch.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
@@ -52,9 +59,11 @@ class PackedLayout:
         if has_kernel(value.device, value.dtype):
             query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
             return attend_packed(query, key, value, self._boundaries, self._boundaries, scaling)[None]
+        key, value = expand_heads(query, key, value)
+        has_groups = query.shape[1] != key.shape[1]
         segments = zip(*(tensor.split(self._lengths, dim=2) for tensor in (query, key, value)), strict=True)
         outputs = [
-            scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=True)
+            scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=has_groups)
             for q, k, v in segments
         ]
         return torch.cat([output.transpose(1, 2) for output in outputs], dim=1)

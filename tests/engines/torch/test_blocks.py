@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn.functional import scaled_dot_product_attention
 
+from support.models.plain_varlen import attend_plainly, plain_varlen
 from support.models.small_models import make_model
 from turnsmith.engines.torch import attention
 from turnsmith.engines.torch.blocks import (
@@ -24,14 +24,20 @@ from turnsmith.engines.torch.blocks import (
 )
 from turnsmith.engines.torch.compiled import CompiledDecoding
 from turnsmith.engines.torch.decoding import Decoding
-from turnsmith.engines.torch.paged_attention import BlockLayout, choose_parts, make_packed_part, make_parts
+from turnsmith.engines.torch.paged_attention import (
+    BlockLayout,
+    choose_parts,
+    make_copied_parts,
+    make_paged_parts,
+    make_parts,
+)
 from turnsmith.engines.torch.sequences import SequenceTable
 from turnsmith.errors import UsageError
 
 torch.set_num_threads(1)
 HEADS, KEY_HEADS, HEAD_DIM = 4, 2, 8
 CPU = torch.device("cpu")
-WAYS = [partial(make_parts, CompiledDecoding), partial(make_parts, Decoding), make_packed_part]
+WAYS = [partial(make_parts, CompiledDecoding), partial(make_parts, Decoding), make_copied_parts, make_paged_parts]
 
 
 def fill_store(histories, num_blocks, order):
@@ -42,25 +48,6 @@ def fill_store(histories, num_blocks, order):
         table = [next(blocks) for _ in range(blocks_for(length))]
         plain.append((table, *torch.randn(2, KEY_HEADS, length, HEAD_DIM, generator=generator)))
     return store, plain
-
-
-def attend_plainly(query, keys, values, scaling=None):
-    """Attend with the last tokens of a sequence over all of it, with a mask."""
-    length, new = keys.shape[1], query.shape[1]
-    mask = torch.ones(new, length, dtype=torch.bool).tril(length - new)
-    return scaled_dot_product_attention(
-        query[None], keys[None], values[None], attn_mask=mask, scale=scaling, enable_gqa=True
-    )[0]
-
-
-def varlen_attn(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
-    """Compute the CUDA kernel's result in plain torch."""
-    assert window_size == (-1, 0) and enable_gqa and longest_q <= longest_k
-    parts = [
-        attend_plainly(*(tensor[a:b].transpose(0, 1) for tensor, a, b in ((query, *q), (key, *k), (value, *k))), scale)
-        for q, k in zip(ends_q.unfold(0, 2, 1).tolist(), ends_k.unfold(0, 2, 1).tolist(), strict=True)
-    ]
-    return torch.cat([part.transpose(0, 1) for part in parts])
 
 
 lengths = st.lists(
@@ -78,7 +65,7 @@ def test_attention_over_blocks_in_any_order_equals_dense_attention(sizes, seed, 
         lay_out_and_attend(store, sorted(old, key=lambda s: s.length > 1), plain)
     spans = [Span(table, start, new) for (table, *_), (start, new) in zip(plain, sizes, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention, "varlen_attn", varlen_attn)
+        patch.setattr(attention, "varlen_attn", plain_varlen)
         found, expected = lay_out_and_attend(store, spans, plain, lasts_only, way, scaling)
     assert torch.allclose(found, expected, atol=1e-5)
 

@@ -4,14 +4,28 @@ A model loaded with `attn_implementation=NAME` builds no mask and passes the arg
 trainer's layout holds packed samples; the engine's layout reads blocks of cached keys and values.
 """
 
+from inspect import signature
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface
 
+from turnsmith.engines.torch.transfer import send
+
 NAME = "turnsmith"
+
+PARAMETERS = signature(varlen_attn).parameters
+HAS_PAGES = "block_table" in PARAMETERS
+"""True if the kernel reads cached keys in place (torch 2.12); torch 2.11 reads only adjacent keys."""
+GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in PARAMETERS else {}
+"""Option that allows fewer heads of keys than of queries; the kernel of torch 2.11 always allows them."""
+UNSPLIT: dict[str, Any] = {"num_splits": 1} if "num_splits" in PARAMETERS else {}
+"""Option that sums each sequence's keys in one order, whatever other sequences the call has."""
+CAUSAL, ALL_KEYS = (-1, 0), (-1, -1)
+"""Windows of keys before and after a query's own position; −1 means no bound."""
 
 
 class Layout(Protocol):
@@ -28,13 +42,25 @@ class Boundaries:
     """Offsets of sequences packed end to end, in the format of variable-length attention kernels."""
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
-        self.offsets = torch.tensor([0, *lengths], device=device).cumsum(0).int()
+        self.offsets = send([np.cumsum([0, *lengths])], device)[0].int()
+        self.lengths = self.offsets.diff()
         self.longest = max(lengths)
 
 
 def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return True if PyTorch has a variable-length attention kernel for the device and dtype."""
-    return device.type == "cuda" and dtype.itemsize == 2
+    """Return True if PyTorch has a variable-length attention kernel for the device and dtype: 16 bits, NVIDIA Ampere or newer."""
+    return device.type == "cuda" and dtype.itemsize == 2 and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def expand_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Repeat the heads of keys and values `[…, heads, tokens, head_dim]` on CUDA until there are as many as of queries.
+
+    For fewer heads of keys, `scaled_dot_product_attention` in float32 on CUDA has only an implementation of quadratic memory.
+    """
+    if query.device.type != "cuda":
+        return key, value
+    num_copies = query.shape[-3] // key.shape[-3]
+    return key.repeat_interleave(num_copies, -3), value.repeat_interleave(num_copies, -3)
 
 
 def attend_packed(
@@ -45,7 +71,29 @@ def attend_packed(
     Input and output are `[tokens, heads, head_dim]`.
     """
     lengths = queries.offsets, keys.offsets, queries.longest, keys.longest
-    output = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=(-1, 0), enable_gqa=True)
+    output = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=CAUSAL, **GROUPED)
+    assert isinstance(output, Tensor)
+    return output
+
+
+def attend_in_blocks(
+    query: Tensor,
+    blocks: tuple[Tensor, Tensor],
+    queries: Boundaries,
+    keys: Boundaries,
+    table: Tensor,
+    scaling: float | None,
+) -> Tensor:
+    """Run the same kernel on keys and values in cache blocks `[blocks, heads, block_tokens, head_dim]`, without copying them.
+
+    `table` holds the numbers of each sequence's blocks, int32, `[sequences, most blocks]`. No gradients.
+    """
+    key, value = (tensor.transpose(1, 2) for tensor in blocks)
+    lengths = queries.offsets, keys.offsets, queries.longest, keys.longest
+    # A single query sees all keys; without a causal window the kernel reads keys once for all query heads that share them.
+    window = ALL_KEYS if queries.longest == 1 else CAUSAL
+    paged = {"seqused_k": keys.lengths, "block_table": table}
+    output = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=window, **paged, **GROUPED, **UNSPLIT)
     assert isinstance(output, Tensor)
     return output
 

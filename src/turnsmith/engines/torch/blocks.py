@@ -17,11 +17,14 @@ from turnsmith.errors import UsageError
 BLOCK_TOKENS = 64
 """Tokens per cache block. Attention needs more calls with smaller blocks, and wastes more memory with larger ones."""
 
+PAGE_TOKENS = 256
+"""Tokens per cache block that CUDA's attention kernel reads in place: FlashAttention 2 takes only multiples of 256."""
+
 GIB = 2**30
 
 
-def blocks_for(num_tokens: int) -> int:
-    return -(-num_tokens // BLOCK_TOKENS)
+def blocks_for(num_tokens: int, block_tokens: int = BLOCK_TOKENS) -> int:
+    return -(-num_tokens // block_tokens)
 
 
 class BlockPool:
@@ -65,6 +68,7 @@ class Span(NamedTuple):
     blocks: list[int]
     start: int
     length: int
+    block_tokens: int = BLOCK_TOKENS
 
     @property
     def end(self) -> int:
@@ -73,21 +77,27 @@ class Span(NamedTuple):
     @property
     def seen(self) -> list[int]:
         """Cache blocks that the span's last token attends to."""
-        return self.blocks[: blocks_for(self.end)]
+        return self.blocks[: blocks_for(self.end, self.block_tokens)]
 
     @property
     def fills(self) -> list[int]:
         """Number of tokens that the span's last token attends to, for each block in `seen`."""
-        full, rest = divmod(self.end, BLOCK_TOKENS)
-        return [BLOCK_TOKENS] * full + [rest] * (rest > 0)
+        full, rest = divmod(self.end, self.block_tokens)
+        return [self.block_tokens] * full + [rest] * (rest > 0)
+
+    @property
+    def last(self) -> "Span":
+        """Span of the last new token alone."""
+        return self._replace(start=self.end - 1, length=1)
 
 
 class BlockStore:
     """Keys and values in the cache, per layer `[blocks, heads, block_tokens, head_dim]`; allocated at a layer's first write."""
 
-    def __init__(self, num_blocks: int, device: torch.device) -> None:
+    def __init__(self, num_blocks: int, device: torch.device, block_tokens: int = BLOCK_TOKENS) -> None:
         self.num_blocks = num_blocks
         self.device = device
+        self.block_tokens = block_tokens
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def write(self, layer: int, places: tuple[Tensor, Tensor], key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,7 +111,7 @@ class BlockStore:
 
     def _room(self, like: Tensor) -> Tensor:
         # Not `empty`: masked keys have weight 0, and 0 times a stray NaN is NaN.
-        return like.new_zeros(self.num_blocks, len(like), BLOCK_TOKENS, like.shape[2])
+        return like.new_zeros(self.num_blocks, len(like), self.block_tokens, like.shape[2])
 
     @torch.inference_mode()
     def copy(self, source: int, target: int) -> None:

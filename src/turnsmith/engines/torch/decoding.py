@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
+from turnsmith.engines.torch.transfer import send
 
 MAX_GAP = 4
 """Maximum length of a gap of unused blocks that is multiplied too, since one longer matrix product is faster than two."""
@@ -45,8 +46,8 @@ class Decoding:
         self.num_tokens = len(spans)
         pairs = pair_up(spans)
         self._extents = find_extents(pairs.blocks)
-        self._queries = torch.from_numpy(pairs.queries).to(device)
-        hidden = torch.arange(BLOCK_TOKENS, device=device) >= torch.from_numpy(pairs.num_seen).to(device)[:, None]
+        self._queries, num_seen = send([pairs.queries, pairs.num_seen], device)
+        hidden = torch.arange(BLOCK_TOKENS, device=device) >= num_seen[:, None]
         self._mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))[:, None, None]
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:

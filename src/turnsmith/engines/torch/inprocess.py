@@ -7,6 +7,7 @@ competes with sandbox code for the interpreter lock. Only evaluations may filter
 """
 
 import asyncio
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -26,11 +27,12 @@ from turnsmith.engines.base import (
 from turnsmith.engines.torch import attention
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, BlockStore, blocks_for
 from turnsmith.engines.torch.decoder import make_decoder
-from turnsmith.engines.torch.paged_attention import BlockLayout, choose_parts
+from turnsmith.engines.torch.paged_attention import BlockLayout, choose_block_tokens, choose_parts
 from turnsmith.engines.torch.precision import computing_in, keeping_casts, without_gradients
 from turnsmith.engines.torch.running_turns import Row, share_step
 from turnsmith.engines.torch.sampling import draw_uniforms, sample, shape_logits
 from turnsmith.engines.torch.sequences import SequenceTable, common_prefix
+from turnsmith.engines.torch.transfer import fetch, send
 from turnsmith.engines.weights import copy_chunks, load_weights
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
@@ -56,6 +58,7 @@ class InProcessEngine:
     ) -> None:
         """Allocate `num_blocks` cache blocks for keys and values, enough for one episode of `max_context` tokens or more.
 
+        Blocks have `BLOCK_TOKENS` tokens; where the device reads larger ones, as many as hold the same tokens are allocated.
         If the cache cannot hold all running episodes, some wait, and evicted keys are recomputed. Matrix products use
         `dtype`. `num_spared_cores` of torch's threads stay idle during steps, for sandboxes and grading. Raises UsageError
         if the model has fewer positions than `max_context`.
@@ -74,8 +77,10 @@ class InProcessEngine:
         self._max_context = max_context
         self._dtype = dtype
         self._make_parts = choose_parts(model.device, dtype)
-        self._sequences = SequenceTable(num_blocks)
-        self._store = BlockStore(num_blocks, model.device)
+        block_tokens = choose_block_tokens(model.device, dtype)
+        num_blocks = max(blocks_for(num_blocks * BLOCK_TOKENS, block_tokens), blocks_for(max_context, block_tokens))
+        self._sequences = SequenceTable(num_blocks, block_tokens)
+        self._store = BlockStore(num_blocks, model.device, block_tokens)
         self._waiting: list[tuple[GenerateRequest, asyncio.Future[Completion]]] = []
         self._rows: list[Row] = []
         self._stepping: asyncio.Task[None] | None = None
@@ -181,16 +186,17 @@ class InProcessEngine:
             self._keep(row, count)
         complete = [index for index, (row, _) in enumerate(parts) if not row.pending]
         if complete:
-            self._sample([parts[index][0] for index in complete], hidden[complete])
+            indices = send([np.array(complete)], hidden.device)[0]
+            self._sample([parts[index][0] for index in complete], hidden[indices])
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
         """Compute the first `count` pending tokens of each (row, count) in `parts`; return the last hidden state of each row."""
         device = self._model.device
-        spans = [row.span(count) for row, count in parts]
+        spans = [row.span(count, self._store.block_tokens) for row, count in parts]
         layout = BlockLayout(self._store, spans, self._make_parts)
-        token_ids = [token for row, count in parts for token in row.pending[:count]]
+        (token_ids,) = send([np.array([token for row, count in parts for token in row.pending[:count]])], device)
         with computing_in(self._dtype, device):
-            return self._decoder(torch.tensor(token_ids, device=device), layout)
+            return self._decoder(token_ids, layout)
 
     def _keep(self, row: Row, count: int) -> None:
         """Record that the keys of a row's first `count` pending tokens are cached."""
@@ -199,14 +205,14 @@ class InProcessEngine:
         row.pending = row.pending[count:]
 
     def _sample(self, rows: Sequence[Row], hidden: Tensor) -> None:
-        """Sample the next token of each row from its hidden state; the token becomes pending."""
+        """Sample the next token of each row from its hidden state; the token becomes pending. The host waits once."""
         logits = self._model.get_output_embeddings()(hidden.float())
-        uniforms = torch.tensor([row.next_uniform for row in rows], dtype=torch.float64)
-        token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._shape_if_asked(logits, rows))
-        if not logprobs.isfinite().all():
+        (uniforms,) = send([np.array([row.next_uniform for row in rows])], logits.device)
+        token_ids, logprobs = fetch(sample(logits, uniforms, self._shape_if_asked(logits, rows)))
+        if not all(map(math.isfinite, logprobs)):
             raise ArithmeticError("the model's log-probs are not finite")
-        for row, *sampled in zip(rows, token_ids.tolist(), logprobs.tolist(), strict=True):
-            row.take(*sampled)
+        for row, token_id, logprob in zip(rows, token_ids, logprobs, strict=True):
+            row.take(int(token_id), logprob)
 
     def _shape_if_asked(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
         """Return the logits from which to draw tokens: the policy's, or those shaped by an evaluation's sampling parameters."""

@@ -36,9 +36,9 @@ class Row:
         """Uniform random number in [0, 1) that selects the next token by inverse CDF."""
         return float(self.uniforms[len(self.token_ids)])
 
-    def span(self, count: int) -> Span:
-        """Return the span of the first `count` pending tokens."""
-        return Span(self.sequence.blocks, self.start, count)
+    def span(self, count: int, block_tokens: int) -> Span:
+        """Return the span of the first `count` pending tokens, in cache blocks of `block_tokens` tokens."""
+        return Span(self.sequence.blocks, self.start, count, block_tokens)
 
     def keep(self, token_ids: list[int]) -> None:
         """Record that the keys of the next tokens of the history are cached."""

@@ -15,6 +15,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from turnsmith.engines.torch.transfer import send
 from turnsmith.types import SamplingParams
 
 
@@ -39,7 +40,9 @@ def sample(logits: Tensor, uniforms: Tensor, drawn_from: Tensor | None = None) -
 
 def shape_logits(logits: Tensor, params: SamplingParams, seen: Sequence[int]) -> Tensor:
     """Apply repetition penalty, temperature, top-k, top-p and min-p to logits `[vocabulary]`, as transformers does."""
-    token_ids = cast(torch.LongTensor, torch.tensor([seen], dtype=torch.long, device=logits.device))
+    # A penalty of 1 changes nothing, so the tokens are not sent to the device.
+    penalised = seen if params.repetition_penalty != 1 else []
+    token_ids = cast(torch.LongTensor, send([np.array([penalised], np.int64)], logits.device)[0])
     scores = RepetitionPenaltyLogitsProcessor(params.repetition_penalty)(token_ids, logits.float()[None])
     if params.temperature == 0:
         return torch.full_like(scores[0], float("-inf")).index_fill(0, scores.argmax(), 0.0)

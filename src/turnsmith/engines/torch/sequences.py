@@ -44,8 +44,9 @@ Admission = tuple[CachedSequence, tuple[int, int] | None]
 class SequenceTable:
     """Table of the token sequences whose keys and values are cached."""
 
-    def __init__(self, num_blocks: int) -> None:
+    def __init__(self, num_blocks: int, block_tokens: int = BLOCK_TOKENS) -> None:
         self._num_blocks = num_blocks
+        self._block_tokens = block_tokens
         self._clock = 0
         self.forget()
 
@@ -63,8 +64,9 @@ class SequenceTable:
         idle = (each for each in self._sequences if each.episode_id == episode_id and not each.is_busy)
         own = next(idle, None) or CachedSequence(episode_id)
         source, start = self._find_source(own, history)
-        kept, parting = source.blocks[: start // BLOCK_TOKENS], source.blocks[start // BLOCK_TOKENS :][:1]
-        num_fresh = blocks_for(room) - len(kept)
+        num_kept, num_parting = divmod(start, self._block_tokens)
+        kept, parting = source.blocks[:num_kept], source.blocks[num_kept:][:1]
+        num_fresh = blocks_for(room, self._block_tokens) - num_kept
         if not self._can_free(num_fresh, kept):
             return None
         self._pool.share(kept)
@@ -72,7 +74,7 @@ class SequenceTable:
         self._make_room(num_fresh)
         fresh = self._pool.take(num_fresh)
         self._enter(own, history[:start], kept + fresh)
-        copied = (parting[0], fresh[0]) if start % BLOCK_TOKENS and parting[0] != fresh[0] else None
+        copied = (parting[0], fresh[0]) if num_parting and parting[0] != fresh[0] else None
         return own, copied
 
     def _find_source(self, own: CachedSequence, history: np.ndarray) -> tuple[CachedSequence, int]:
@@ -105,7 +107,7 @@ class SequenceTable:
 
     def _enter(self, sequence: CachedSequence, known: np.ndarray, blocks: list[int]) -> None:
         sequence.blocks, sequence.is_busy = blocks, True
-        sequence.tokens = np.empty(len(blocks) * BLOCK_TOKENS, dtype=np.int64)
+        sequence.tokens = np.empty(len(blocks) * self._block_tokens, dtype=np.int64)
         sequence.hold(0, known.tolist())
         self._sequences.append(sequence)
 
@@ -113,7 +115,7 @@ class SequenceTable:
         """Mark a sequence as idle after its turn, and free the blocks that the turn did not fill."""
         self._clock += 1
         sequence.is_busy, sequence.used_at = False, self._clock
-        used = blocks_for(sequence.length)
+        used = blocks_for(sequence.length, self._block_tokens)
         self._pool.drop(sequence.blocks[used:])
         sequence.blocks = sequence.blocks[:used]
 
