@@ -1,11 +1,12 @@
 """Benchmark of the RL loop on one GPU: a random model in the shape of Qwen2.5-0.5B, without tasks and sandboxes.
 
-    python bench/gpu.py [--episodes 64] [--rounds 3] [--device auto] [--tiny]
+    python bench/gpu.py [--episodes 64] [--rounds 3] [--device auto] [--tiny] [--check-kernels]
 
 In each round the engine samples multi-turn episodes, the trainer scores them and makes optimizer steps, and the engine loads the
 new weights. Then the trainer makes one optimizer step on a single sequence of 65,536 tokens. Layers compute in bfloat16 over
 float32 weights, and activations are recomputed. The first round is a warm-up; the table shows medians of the others. `--tiny`
-runs the same with shapes for a CPU.
+runs the same with shapes for a CPU. `--check-kernels` instead compares the attention paths with plain attention, and exits with 1
+if one is wrong. Needs torch, transformers, numpy, pydantic, packaging and safetensors; without installation, `PYTHONPATH=src`.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import asyncio
 import random
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
+from gpu_kernels import check_kernels
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
@@ -91,6 +94,8 @@ def main() -> None:
     arguments = parse_arguments()
     shape, device = TINY if arguments.tiny else HALF_BILLION, find_device(arguments.device)
     torch.manual_seed(0)
+    if arguments.check_kernels:
+        sys.exit(0 if check_kernels(device) else 1)
     asyncio.run(measure(shape, device, arguments.episodes, arguments.rounds))
 
 
@@ -100,6 +105,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="device of the model")
     parser.add_argument("--tiny", action="store_true", help="shapes for a CPU")
+    parser.add_argument("--check-kernels", action="store_true", help="compare attention with plain attention, and exit")
     return parser.parse_args()
 
 

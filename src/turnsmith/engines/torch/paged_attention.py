@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -17,9 +18,11 @@ from turnsmith.engines.torch.attention import (
     has_kernel,
 )
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, PAGE_TOKENS, BlockStore, Span
-from turnsmith.engines.torch.compiled import CompiledDecoding, can_compile
 from turnsmith.engines.torch.decoding import Decoding
 from turnsmith.engines.torch.transfer import send
+
+if TYPE_CHECKING:
+    from turnsmith.engines.torch.compiled import CompiledDecoding
 
 MAX_COPIED_TOKENS = 2**18
 """Maximum number of cached tokens that `Copied` copies in one call (1 GiB with 8 heads of 128 in bf16)."""
@@ -96,7 +99,7 @@ class Prefill:
         return output[0].transpose(0, 1)
 
 
-Part = CompiledDecoding | Decoding | Paged | Copied | Prefill
+Part: TypeAlias = "CompiledDecoding | Decoding | Paged | Copied | Prefill"
 """Attention of some adjacent packed tokens, computed in one call per layer."""
 
 MakeParts = Callable[[list[Span], torch.device], list[Part]]
@@ -107,7 +110,17 @@ def choose_parts(device: torch.device, dtype: torch.dtype) -> MakeParts:
     """Choose the fastest attention implementation for a device and the dtype of the keys."""
     if has_kernel(device, dtype):
         return make_paged_parts if HAS_PAGES else make_copied_parts
-    return partial(make_parts, CompiledDecoding if can_compile(device, dtype) else Decoding)
+    return partial(make_parts, choose_decoding(device, dtype))
+
+
+def choose_decoding(device: torch.device, dtype: torch.dtype) -> "type[CompiledDecoding | Decoding]":
+    """Choose the attention implementation of decode steps without a kernel."""
+    if device.type != "cpu":
+        return Decoding
+    # Its compiler, numba, may be missing on a machine with a GPU.
+    from turnsmith.engines.torch.compiled import CompiledDecoding, can_compile
+
+    return CompiledDecoding if can_compile(device, dtype) else Decoding
 
 
 def choose_block_tokens(device: torch.device, dtype: torch.dtype) -> int:
@@ -145,7 +158,7 @@ def bound_copies(spans: list[Span]) -> list[list[Span]]:
     return groups
 
 
-def make_parts(decoding: type[CompiledDecoding | Decoding], spans: list[Span], device: torch.device) -> list[Part]:
+def make_parts(decoding: "type[CompiledDecoding | Decoding]", spans: list[Span], device: torch.device) -> list[Part]:
     """Make one attention part for all decode steps together, and one for each longer span."""
     singles, longer = split_by_length(spans)
     together: list[Part] = [decoding(singles, device)] if singles else []
