@@ -95,7 +95,8 @@ class RankPool:
                     failures.append(failure)
                     end = min(end, time.monotonic() + GRACE_S)
         if failures:
-            raise failures[0]
+            # A death is the cause of the other ranks' errors.
+            raise next((failure for failure in failures if isinstance(failure, RankDied)), failures[0])
         if waiting:
             raise RanksTimedOut(f"ranks {sorted(waiting.values())} of {num_ranks} take more than {limit_s:g} s")
         return [results[rank] for rank in range(num_ranks)]
