@@ -101,7 +101,7 @@ def test_exported_files_follow_the_umask(turnsmith, finished_run, tmp_path, umas
 
 
 def test_a_checkpoint_follows_the_umask(finished_run):
-    files = finished_run.iteration("rft", 0).checkpoint.iterdir()
+    files = [path for path in finished_run.iteration("rft", 0).checkpoint.rglob("*") if path.is_file()]
     assert len({file.stat().st_mode for file in files}) == 1
 
 

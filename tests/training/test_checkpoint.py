@@ -8,8 +8,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from turnsmith.config import ModelConfig, OptimizerConfig
+from turnsmith.engines.weights import load_weights
 from turnsmith.errors import UsageError
-from turnsmith.training.checkpoint import load_weights, replacing_directory
+from turnsmith.training.checkpoint import replacing_directory
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.model import load_model
 
@@ -23,6 +24,10 @@ def files_of_at_most(num_bytes):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def read_files(directory):
+    return {path.relative_to(directory): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -66,10 +71,10 @@ async def test_saving_again_replaces_the_whole_directory(trainer, tmp_path):
 @pytest.mark.parametrize("room", [100, 3_000, 60_000])
 async def test_full_disk_raises_usage_error_and_keeps_the_old_checkpoint(trainer, tmp_path, room):
     await trainer.save(tmp_path / "checkpoint")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "checkpoint").iterdir()}
+    before = read_files(tmp_path / "checkpoint")
     with files_of_at_most(room), pytest.raises(UsageError, match=f"cannot write {tmp_path}/checkpoint"):
         await trainer.save(tmp_path / "checkpoint")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "checkpoint").iterdir()} == before
+    assert read_files(tmp_path / "checkpoint") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "checkpoint"]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import Moments, OptimizerConfig
 from turnsmith.engines.base import SharedWeights
+from turnsmith.engines.weights import load_weights
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.training.account import count_work, describe_step
 from turnsmith.training.base import Surprisal
-from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
+from turnsmith.training.checkpoint import OLD_STATE, read_trainer_state, save_checkpoint
+from turnsmith.training.generators import read_generators, restore_generators
 from turnsmith.training.model import logprobs_of_sampled, surprisal_of_sampled
 from turnsmith.training.optimizer import make_optimizer, schedule, set_learning_rate
+from turnsmith.training.optimizer_state import FOLDER, copy_state, load_state
 from turnsmith.training.provenance import check_provenance
 from turnsmith.training.sampler_settings import ALTERNATIVES
 from turnsmith.training.shape import find_shape
@@ -73,6 +77,15 @@ class OptimizerSteps:
         self.num_steps += 1
         self.policy_version += 1
         return learning_rate
+
+    def read_counters(self) -> dict[str, int]:
+        """Return the counters of steps and weight updates."""
+        return {name: getattr(self, name) for name in COUNTERS}
+
+    def restore_counters(self, counters: Mapping[str, int]) -> None:
+        """Set the counters of steps and weight updates."""
+        for name in COUNTERS:
+            setattr(self, name, counters[name])
 
     def close(self) -> None:
         """Release the optimizer's state and the gradients, but not the model."""
@@ -140,19 +153,21 @@ class LocalTrainer(OptimizerSteps):
 
     async def save(self, directory: Path) -> None:
         """Write a checkpoint from which `load` resumes exactly. It is also a Hugging Face model directory."""
-        counters = {name: getattr(self, name) for name in COUNTERS}
-        state = {"optimizer": self.optimizer.state_dict(), "rng": torch.get_rng_state(), **counters}
-        state["moments"] = self.moments
-        save_checkpoint(directory, self.model, state)
+        state = {"generators": [read_generators()], "moments": self.moments, **self.read_counters()}
+        save_checkpoint(directory, self.model, state, copy_state(self.model, self.optimizer))
 
     async def load(self, directory: Path) -> None:
         """Load weights (in place), optimizer, schedule, counters and random state from a checkpoint of `save`."""
-        state: dict[str, Any] = load_checkpoint(directory, self.model)
+        state = read_trainer_state(directory)
         check_moments(state, self.moments, directory)
-        self.optimizer.load_state_dict(state["optimizer"])
-        for name in COUNTERS:
-            setattr(self, name, state[name])
-        torch.set_rng_state(state["rng"])
+        load_weights(directory, self.model)
+        if OLD_STATE in state:
+            self.optimizer.load_state_dict(state[OLD_STATE])
+            torch.set_rng_state(state["rng"])
+        else:
+            load_state(directory / FOLDER, self.model, self.optimizer)
+            restore_generators(state["generators"][0])
+        self.restore_counters(state)
 
 
 def compute_loss(logprobs: Tensor, micro_batch: MicroBatch, loss_fn: LossFn, step: int) -> tuple[Tensor, Metrics]:

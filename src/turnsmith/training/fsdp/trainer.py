@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +17,15 @@ from turnsmith.config import Moments, OptimizerConfig
 from turnsmith.errors import TurnsmithError
 from turnsmith.training.account import count_work, describe_step
 from turnsmith.training.base import Surprisal
+from turnsmith.training.checkpoint import read_trainer_state
+from turnsmith.training.fsdp.checkpoint import (
+    copy_rank_state,
+    copy_weights,
+    export_weights,
+    load_checkpoint,
+    open_file_group,
+    write_checkpoint,
+)
 from turnsmith.training.fsdp.exchange import agree, gather_objects
 from turnsmith.training.fsdp.mesh import Mesh
 from turnsmith.training.fsdp.rows import RowPart, cut_row, join_values
@@ -22,6 +34,7 @@ from turnsmith.training.fsdp.shares import Round, share_out
 from turnsmith.training.fsdp.streaming import list_shapes, stream_weights
 from turnsmith.training.local import (
     OptimizerSteps,
+    check_moments,
     compute_loss,
     drop_without_loss_tokens,
     fill_rows,
@@ -57,6 +70,8 @@ class ShardedTrainer(OptimizerSteps):
     ) -> None:
         super().__init__(model, config, total_steps, policy_version, dtype, moments)
         self.mesh = mesh
+        self._file_group = open_file_group()
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
         """Make one optimizer step over the micro-batches of all ranks. Returns the same metrics on all ranks.
@@ -159,6 +174,37 @@ class ShardedTrainer(OptimizerSteps):
         _, values = self._score(measure_surprisal, micro_batch)
         self._reshard()
         return torch.stack(values).sum(0) * (micro_batch is not None)
+
+    async def save(self, directory: Path) -> None:
+        """Write a checkpoint of the state at the call. It is also a Hugging Face model directory.
+
+        Steps may go on before it is complete: a thread writes a copy of the state. Calls are served in order. All ranks raise
+        UsageError if one cannot write.
+        """
+        of_trainer = {"moments": self.moments, **self.read_counters()}
+        state = copy_rank_state(self.model, self.optimizer, of_trainer, self._file_group)
+        await self._with_files(write_checkpoint, directory, state)
+
+    async def export(self, directory: Path) -> None:
+        """Write the weights, without the optimizer's state, as a Hugging Face model directory. Raises as `save`."""
+        await self._with_files(export_weights, directory, self.model, copy_weights(self.model))
+
+    async def load(self, directory: Path) -> None:
+        """Load the state from a checkpoint of any number of ranks, or of the trainer of one process."""
+        state = read_trainer_state(directory)
+        check_moments(state, self.moments, directory)
+        await self._with_files(load_checkpoint, directory, state, self.model, self.optimizer)
+        self.restore_counters(state)
+
+    async def _with_files(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function of files and the process group for them, in a thread, after earlier calls have ended."""
+        call = partial(function, *arguments, self._file_group)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+
+    def close(self) -> None:
+        """Finish the checkpoint in progress, then release the optimizer's state and the gradients."""
+        self._writer.shutdown()
+        super().close()
 
     def _reshard(self) -> None:
         """Free the gathered weights that FSDP's root keeps for a backward pass; optimizer steps would not change them."""
