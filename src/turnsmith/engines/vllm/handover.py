@@ -9,7 +9,7 @@ the weights that arrived at each worker are compared instead.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +115,15 @@ def hand_over(weights: StreamedWeights, dtype: torch.dtype, senders: Sequence[Se
             list(pool.map(attempt, [sender for sender in senders if sender not in errors]))
 
     digests: dict[str, int] = {}
-    all_do(Sender.begin)
+    all_do(methodcaller("begin"))
     try:
         for chunk in weights.read():
-            all_do(partial(Sender.send, weights=chunk, dtype=dtype))
+            all_do(methodcaller("send", chunk, dtype))
             add_digests(digests, digest_layers(chunk, dtype))
     except BaseException:
-        all_do(Sender.abandon)
+        all_do(methodcaller("abandon"))
         raise
-    all_do(partial(Sender.finish, policy_version=weights.policy_version, digests=digests))
+    all_do(methodcaller("finish", weights.policy_version, digests))
     return [errors.get(sender) for sender in senders]
 
 
