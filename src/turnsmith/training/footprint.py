@@ -1,0 +1,142 @@
+"""Memory of training by part, computed from the sizes of a model, the configuration and the layout of ranks. Imports no torch.
+
+The formulas describe the forward pass of Llama and its relatives in transformers on CPUs, where they are compared with
+measurements. Attention kernels of GPUs keep less. All numbers are bytes of one rank.
+"""
+
+from dataclasses import dataclass, fields
+from math import gcd
+
+from turnsmith.config import RunConfig, TrainerConfig
+from turnsmith.training.fsdp.mesh import RankLayout
+from turnsmith.training.shape import ModelShape
+
+MASTER_BYTES = 4
+"""Bytes of one float32 weight. Its gradient has the same size."""
+MOMENT_BYTES = 8
+"""Bytes of AdamW's two moments per weight."""
+MAX_CHUNK_LOGITS = 2**25
+"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
+LOGIT_BYTES = 12
+"""Bytes per logit: its log-softmax, and the gradients of both, in float32."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Memory of one rank by part, in bytes, at the peak of an optimizer step."""
+
+    weights: float
+    """Float32 weights of the rank's shard, and copies in bfloat16 that autocast keeps in one process."""
+    gradients: float
+    moments: float
+    """AdamW's two moments."""
+    communication: float
+    """Gathered weights and unsharded gradients of many ranks."""
+    activations: float
+    """Activations that all layers keep for the backward pass."""
+    workspace: float
+    """Further activations and gradients of the layer in whose backward pass memory peaks."""
+    logits: float
+    """Logits of one chunk and their gradients; not in use at the same time as `workspace`."""
+
+    @property
+    def total(self) -> float:
+        """Peak of the step: all parts, but only the larger one of `workspace` and `logits`."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return sum(parts.values()) - min(self.workspace, self.logits)
+
+
+@dataclass(frozen=True)
+class LayerBytes:
+    """Bytes per token of one layer."""
+
+    whole: float
+    """Everything that a layer without recomputation keeps."""
+    kept: float
+    """What it keeps under the configured recomputation."""
+    peak: float
+    """What exists of it at the peak of its backward pass."""
+
+
+def find_footprint(
+    shape: ModelShape,
+    trainer: TrainerConfig,
+    layout: RankLayout,
+    *,
+    itemsize: int,
+    num_tokens: int,
+    num_targets: int | None = None,
+) -> Footprint:
+    """Compute the memory of an optimizer step whose largest micro-batch has `num_tokens` tokens.
+
+    Layers compute in numbers of `itemsize` bytes. The head computes `num_targets` tokens, all of them if None.
+    """
+    own, targets = -(-num_tokens // layout.cp), -(-(num_targets or num_tokens) // layout.cp)
+    parameters = shape.num_parameters * layout.dp_replicate / layout.num_ranks
+    casts = itemsize * shape.num_parameters if itemsize < MASTER_BYTES and layout.num_ranks == 1 else 0
+    layer, outer = find_layer_bytes(shape, trainer, layout, itemsize), find_outer_bytes(shape)
+    num_logits = min(MAX_CHUNK_LOGITS, targets * shape.vocab_size)
+    return Footprint(
+        weights=MASTER_BYTES * parameters + casts,
+        gradients=MASTER_BYTES * parameters,
+        moments=MOMENT_BYTES * parameters,
+        communication=find_communication(shape, layout, itemsize),
+        activations=own * (shape.num_layers * layer.kept + outer),
+        workspace=own * (layer.peak - layer.kept),
+        logits=LOGIT_BYTES * num_logits + 4 * targets * shape.hidden_size,
+    )
+
+
+def find_layer_bytes(shape: ModelShape, trainer: TrainerConfig, layout: RankLayout, itemsize: int) -> LayerBytes:
+    """Compute the bytes per token of one layer: residuals and norms in float32, products and attention in `itemsize`."""
+    hidden, query, inner = shape.hidden_size, shape.query_size, shape.intermediate_size
+    key = shape.key_size * _count_key_copies(shape, layout)
+    is_float32 = itemsize == MASTER_BYTES
+    # Under autocast, each projection keeps its own copy of its input: three before attention, two in the MLP.
+    attention_input, mlp_input = (4, 4) if is_float32 else (3 * itemsize, 2 * itemsize)
+    attention = (8 + attention_input) * hidden + itemsize * (3 * query + 2 * key) + 4 * shape.num_heads
+    if shape.has_head_norms:
+        attention += (8 if is_float32 else 6) * (query + shape.key_size)
+    mlp = (8 + mlp_input) * hidden + 4 * itemsize * inner
+    whole = attention + mlp
+    # The largest moments: gradients of gate and up projection, or of queries, keys and values.
+    in_mlp = whole + 2 * itemsize * inner + 4 * hidden
+    in_attention = attention + 4 * hidden + itemsize * (query + 2 * key)
+    kept = {"none": whole, "full": 4 * hidden, "selective": 4 * hidden + itemsize * query + 4 * shape.num_heads}
+    return LayerBytes(whole, kept[trainer.activation_checkpointing], max(in_mlp, in_attention))
+
+
+def _count_key_copies(shape: ModelShape, layout: RankLayout) -> int:
+    """Count the keys that a rank holds per own token: Ulysses repeats heads if there are few, `gather` has those of all ranks."""
+    return layout.cp if layout.cp_kind == "gather" else layout.cp // gcd(layout.cp, shape.num_key_heads)
+
+
+def find_outer_bytes(shape: ModelShape) -> float:
+    """Compute the bytes per token outside of the layers: last residual and norm, rotary embedding, token ids."""
+    return 8 * shape.hidden_size + 8 * shape.head_dim + 24
+
+
+def find_communication(shape: ModelShape, layout: RankLayout, itemsize: int) -> float:
+    """Compute the bytes of gathered weights and unsharded gradients.
+
+    Embedding, last norm and head stay gathered for the whole step, in float32, with the gradient of the head. Of the layers,
+    one is in use while the next one is gathered, and gradients are summed over ranks in float32.
+    """
+    if layout.num_ranks == layout.dp_replicate:
+        return 0.0
+    outer = MASTER_BYTES * (shape.outer_parameters + shape.head_matrix)
+    return outer + (3 * itemsize + MASTER_BYTES) * shape.layer_parameters
+
+
+def count_largest_tokens(config: RunConfig) -> int:
+    """Count the tokens of the largest micro-batch that the training of a run can have; 0 if it trains nothing.
+
+    A sample above the token limit forms its own micro-batch, and small batches fill none.
+    """
+    return max(
+        (
+            min(max(part.optimizer.max_tokens_per_micro_batch, part.max_context), part.batch_size * part.max_context)
+            for part in config.training.values()
+        ),
+        default=0,
+    )
