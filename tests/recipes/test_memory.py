@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from support.episodes.silence import Silence
 from turnsmith.config import AgentConfig, EngineConfig, ModelConfig, RunConfig, TrainerConfig
@@ -12,9 +13,9 @@ from turnsmith.engines.torch.blocks import BLOCK_TOKENS
 from turnsmith.errors import UsageError
 from turnsmith.recipes.policy.opening import load_base, open_policy
 from turnsmith.runs.folder import RunFolder
-from turnsmith.training.configuration import read_config
 from turnsmith.training.memory import estimate, plan_cache
 from turnsmith.training.model import logprobs_of_sampled
+from turnsmith.training.shape import read_shape
 from turnsmith.types import MicroBatch, Sample
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +66,7 @@ def test_the_cache_takes_at_most_its_share_of_free_memory(tmp_path):
 def test_the_shipped_policy_fits_with_room_for_all_its_episodes():
     config = load(CONFIGS / "laptop.toml", [], RunConfig)
     assert plan_cache(config, TINY) == config.rollouts.concurrency * 1_536 // BLOCK_TOKENS
-    weights, training = estimate(config, read_config(TINY))
+    weights, training = estimate(config, read_shape(TINY), torch.device("cpu"))
     assert training > 3 * weights > 0
 
 

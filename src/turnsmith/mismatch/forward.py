@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from turnsmith.config import RopeScaling
 from turnsmith.engines.weights import load_complete
 from turnsmith.training.configuration import read_config, report_model_errors
-from turnsmith.training.model import MAX_CHUNK_LOGITS
+from turnsmith.training.shape import MAX_CHUNK_LOGITS
 from turnsmith.types import Trajectory
 
 KERNEL = "sdpa"

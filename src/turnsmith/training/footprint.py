@@ -9,16 +9,13 @@ from math import gcd
 
 from turnsmith.config import RunConfig, TrainerConfig
 from turnsmith.training.fsdp.mesh import RankLayout
-from turnsmith.training.shape import ModelShape
+from turnsmith.training.shape import CHUNK_COPIES, CHUNK_SHARE, MAX_CHUNK_LOGITS, ModelShape
 
 MASTER_BYTES = 4
 """Bytes of one float32 weight. Its gradient has the same size."""
-MOMENT_BYTES = 8
-"""Bytes of AdamW's two moments per weight."""
-MAX_CHUNK_LOGITS = 2**25
-"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
-LOGIT_BYTES = 12
-"""Bytes per logit: its log-softmax, and the gradients of both, in float32."""
+MOMENT_BYTES = {"float32": 8.0, "bfloat16": 4.0, "8bit": 2 + 2 * 4 / 256, "host": 0.0}
+"""Bytes of AdamW's two moments per weight, on the device of the weights. In 8 bits, blocks of 256 share a scale."""
+LOGIT_BYTES = 4 * CHUNK_COPIES
 
 
 @dataclass(frozen=True)
@@ -50,12 +47,10 @@ class Footprint:
 class LayerBytes:
     """Bytes per token of one layer."""
 
-    whole: float
-    """Everything that a layer without recomputation keeps."""
     kept: float
-    """What it keeps under the configured recomputation."""
+    """Activations that the layer keeps for the backward pass."""
     peak: float
-    """What exists of it at the peak of its backward pass."""
+    """Activations and gradients of the layer at the peak of its backward pass."""
 
 
 def find_footprint(
@@ -66,22 +61,28 @@ def find_footprint(
     itemsize: int,
     num_tokens: int,
     num_targets: int | None = None,
+    gpu_bytes: float | None = None,
 ) -> Footprint:
     """Compute the memory of an optimizer step whose largest micro-batch has `num_tokens` tokens.
 
-    Layers compute in numbers of `itemsize` bytes. The head computes `num_targets` tokens, all of them if None.
+    Layers compute in numbers of `itemsize` bytes. The head computes `num_targets` tokens, all of them if None. `gpu_bytes`
+    is the memory of the rank's GPU, None on a CPU.
     """
     own, targets = -(-num_tokens // layout.cp), -(-(num_targets or num_tokens) // layout.cp)
     parameters = shape.num_parameters * layout.dp_replicate / layout.num_ranks
     casts = itemsize * shape.num_parameters if itemsize < MASTER_BYTES and layout.num_ranks == 1 else 0
     layer, outer = find_layer_bytes(shape, trainer, layout, itemsize), find_outer_bytes(shape)
-    num_logits = min(MAX_CHUNK_LOGITS, targets * shape.vocab_size)
+    # An offloaded input leaves while the next one is computed, and returns while the one after it is used.
+    num_offloaded = max(0, shape.num_layers - 2) if trainer.offload_activations and gpu_bytes else 0
+    # On a CPU, the host's memory is the device's.
+    moments = "float32" if trainer.moments == "host" and not gpu_bytes else trainer.moments
+    num_logits = min(max(MAX_CHUNK_LOGITS, int((gpu_bytes or 0) * CHUNK_SHARE) // LOGIT_BYTES), targets * shape.vocab_size)
     return Footprint(
         weights=MASTER_BYTES * parameters + casts,
         gradients=MASTER_BYTES * parameters,
-        moments=MOMENT_BYTES * parameters,
+        moments=MOMENT_BYTES[moments] * parameters,
         communication=find_communication(shape, layout, itemsize),
-        activations=own * (shape.num_layers * layer.kept + outer),
+        activations=own * (shape.num_layers * layer.kept + outer - num_offloaded * 4 * shape.hidden_size),
         workspace=own * (layer.peak - layer.kept),
         logits=LOGIT_BYTES * num_logits + 4 * targets * shape.hidden_size,
     )
@@ -97,13 +98,13 @@ def find_layer_bytes(shape: ModelShape, trainer: TrainerConfig, layout: RankLayo
     attention = (8 + attention_input) * hidden + itemsize * (3 * query + 2 * key) + 4 * shape.num_heads
     if shape.has_head_norms:
         attention += (8 if is_float32 else 6) * (query + shape.key_size)
-    mlp = (8 + mlp_input) * hidden + 4 * itemsize * inner
-    whole = attention + mlp
-    # The largest moments: gradients of gate and up projection, or of queries, keys and values.
-    in_mlp = whole + 2 * itemsize * inner + 4 * hidden
+    mlp, wide = (8 + mlp_input) * hidden, 4 * itemsize * inner
+    whole = attention + mlp + (wide if trainer.mlp_tiles == 1 else 0)
+    # Memory of a layer peaks at the gradients of gate and up projection, or of queries, keys and values.
+    in_mlp = attention + mlp + 1.5 * wide / trainer.mlp_tiles + 4 * hidden
     in_attention = attention + 4 * hidden + itemsize * (query + 2 * key)
     kept = {"none": whole, "full": 4 * hidden, "selective": 4 * hidden + itemsize * query + 4 * shape.num_heads}
-    return LayerBytes(whole, kept[trainer.activation_checkpointing], max(in_mlp, in_attention))
+    return LayerBytes(kept[trainer.activation_checkpointing], max(in_mlp, in_attention))
 
 
 def _count_key_copies(shape: ModelShape, layout: RankLayout) -> int:

@@ -30,18 +30,12 @@ from turnsmith.errors import UsageError
 from turnsmith.training.configuration import check_supported, read_config, report_model_errors
 from turnsmith.training.directories import find_model
 from turnsmith.training.sampler_settings import weigh
+from turnsmith.training.shape import CHUNK_COPIES, CHUNK_SHARE, MAX_CHUNK_LOGITS
 from turnsmith.training.shared_prefixes import SharedLayout
 from turnsmith.training.stopwatch import Stopwatch
 from turnsmith.types import MicroBatch
 
 logging.disable_progress_bar()
-
-MAX_CHUNK_LOGITS = 2**25
-"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
-CHUNK_SHARE = 1 / 32
-"""Share of a GPU's memory that a chunk may take if that is more: a chunk of 220 tokens is short for its matrix products."""
-CHUNK_COPIES = 3
-"""Number of float32 tensors of a chunk's size: logits, their softmax and their gradient."""
 
 
 class PackedLayout:

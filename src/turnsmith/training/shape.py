@@ -10,6 +10,12 @@ from turnsmith.errors import UsageError
 
 FAMILIES = {"llama", "mistral", "qwen2", "qwen3"}
 """Model types whose parameters are counted by formula; models of other types are built without memory and counted."""
+MAX_CHUNK_LOGITS = 2**25
+"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
+CHUNK_SHARE = 1 / 32
+"""Share of a GPU's memory that a chunk may take if that is more: a chunk of 220 tokens is short for its matrix products."""
+CHUNK_COPIES = 3
+"""Number of float32 tensors of a chunk's size: logits, their softmax and their gradient."""
 
 
 @dataclass(frozen=True)

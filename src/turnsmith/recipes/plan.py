@@ -1,0 +1,96 @@
+"""Plan of a run's hardware: layout of ranks, and memory of one rank by part. Imports no torch."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from turnsmith.config import RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.training.directories import find_model
+from turnsmith.training.footprint import Footprint, count_largest_tokens, find_footprint
+from turnsmith.training.fsdp.mesh import RankLayout
+from turnsmith.training.shape import ModelShape, read_shape
+
+GIB = 2**30
+ITEMSIZES = {"float32": 4, "bfloat16": 2}
+"""Value of `model.dtype` → bytes of a number."""
+
+
+@dataclass(frozen=True)
+class HardwarePlan:
+    """Layout of the trainer's ranks, and the memory of one rank in bytes."""
+
+    layout: RankLayout
+    num_tokens: int
+    """Tokens of the largest micro-batch; 0 if the run trains nothing."""
+    training: Footprint
+    engine_weights: float
+    """Weights of the engine, if it does not share the trainer's; divided by the tensor parallelism of vLLM."""
+    episode: float
+    """Keys and values of one episode of the longest context."""
+
+    @property
+    def sampling(self) -> float:
+        """Memory while the engine samples and the trainer waits, for the cache of a single episode."""
+        return self.training.weights + self.training.moments + self.engine_weights + self.episode
+
+    @property
+    def peak(self) -> float:
+        return max(self.sampling, self.training.total if self.num_tokens else 0.0)
+
+
+def plan_hardware(config: RunConfig) -> HardwarePlan:
+    """Compute the layout and the memory of one rank from the configuration and `config.json` of the model. Raises UsageError."""
+    trainer, shape = config.trainer, read_shape(find_model(config.model.path))
+    layout = RankLayout(trainer.num_ranks, trainer.cp, trainer.dp_replicate, trainer.cp_kind)
+    layout.check_heads(shape.num_heads, shape.num_key_heads)
+    num_tokens, itemsize = count_largest_tokens(config), ITEMSIZES[config.model.dtype]
+    on_gpu = config.model.device != "cpu" and trainer.kind != "local"
+    footprint = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, on_gpu=on_gpu)
+    context = max([config.agent.max_context, *(part.max_context for part in config.training.values())])
+    shards = find_tensor_parallelism(config)
+    weights = 0 if config.engine.kind == "inprocess" else itemsize * shape.num_parameters / shards
+    return HardwarePlan(layout, num_tokens, footprint, weights, context * bytes_per_token(shape, itemsize) / shards)
+
+
+def bytes_per_token(shape: ModelShape, itemsize: int) -> int:
+    """Return the bytes of one token's keys and values in all layers."""
+    return 2 * shape.num_layers * shape.key_size * itemsize
+
+
+def find_tensor_parallelism(config: RunConfig) -> int:
+    """Find the number of GPUs over which a vLLM server divides the model, in its arguments; 1 for other engines."""
+    given = re.search(r"(?:--tensor-parallel-size|-tp)[= ](\d+)", " ".join(config.engine.vllm.arguments))
+    return int(given[1]) if given and config.engine.kind == "vllm" else 1
+
+
+def check_hardware(config: RunConfig) -> None:
+    """Raise UsageError if a run does not fit into GPUs of `cluster.gpu_memory_gb`."""
+    plan, given = plan_hardware(config), config.cluster.gpu_memory_gb
+    if given is None or plan.peak <= given * GIB:
+        return
+    parts = ", ".join(f"{name} {size / GIB:,.1f}" for name, size in list_parts(plan) if size)
+    raise UsageError(
+        f"one of {plan.layout.num_ranks} ranks needs about {plan.peak / GIB:,.1f} GiB, and cluster.gpu_memory_gb is {given:g} "
+        f"({parts}): use more ranks, a larger cp, activation_checkpointing = full or a lower max_tokens_per_micro_batch"
+    )
+
+
+def list_parts(plan: HardwarePlan) -> Iterator[tuple[str, float]]:
+    """Yield each part of the memory of one rank, in bytes, and the sums while it trains and while the engine samples."""
+    if plan.num_tokens:
+        yield from ((name, size) for name, size in vars(plan.training).items())
+        yield "training, peak", plan.training.total
+    yield "engine: weights", plan.engine_weights
+    yield "engine: keys and values of an episode", plan.episode
+    yield "sampling, with the trainer's weights and moments", plan.sampling
+
+
+def describe_layout(plan: HardwarePlan) -> str:
+    """Describe the layout: `128 ranks: 1 replica × 16 shards × cp 8 (ulysses); 16 sequences of up to 131,072 tokens at once`."""
+    layout = plan.layout
+    kind = f" ({layout.cp_kind})" if layout.cp > 1 else ""
+    return (
+        f"{layout.num_ranks} ranks: {layout.dp_replicate} × {layout.dp_shard} × cp {layout.cp}{kind} "
+        f"(replicas × shards × context parallelism); {layout.dp} sequences of up to {plan.num_tokens:,} tokens at once"
+    )
