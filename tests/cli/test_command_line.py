@@ -70,7 +70,7 @@ def test_every_shipped_configuration_passes_a_dry_run(turnsmith, path):
     assert result.exit_code == 0
     assert json.loads(result.stdout) == load(path, ["--seed=11"], RunConfig).model_dump(mode="json")
     assert "valid" in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert "valid" in result.stderr.splitlines()[-1]
 
 
 def test_a_dry_run_names_missing_prerequisites(turnsmith, tmp_path):

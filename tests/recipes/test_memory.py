@@ -41,7 +41,7 @@ def model_directory(path, config):
 @pytest.mark.parametrize("name", ["paper-72b-stage1", "paper-72b-stage2"])
 def test_a_72b_model_is_refused_from_its_config_alone(name, tmp_path):
     config = load(CONFIGS / f"{name}.toml", [], RunConfig)
-    with pytest.raises(UsageError, match=r"needs about [\d.,]+ GiB .*: use trainer.act"):
+    with pytest.raises(UsageError, match=r"needs about [\d.,]+ GiB .*: use a lower max_tokens"):
         plan_cache(config, model_directory(tmp_path, QWEN_72B))
 
 

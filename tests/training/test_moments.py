@@ -16,7 +16,7 @@ from turnsmith.config import Moments, OptimizerConfig
 from turnsmith.errors import UsageError
 from turnsmith.training import moments as moments_module
 from turnsmith.training.local import LocalTrainer
-from turnsmith.training.memory import MOMENT_BYTES
+from turnsmith.training.footprint import MOMENT_BYTES
 from turnsmith.training.moments import round_stochastically
 from turnsmith.training.optimizer import make_optimizer, require_moments, set_learning_rate
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from turnsmith.cli.errors import is_disk_full
 from turnsmith.cli.grading import find_numbered, save_predictions
@@ -20,12 +22,15 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import extend
 from turnsmith.recipes.faults import check_names, find_faults
 from turnsmith.recipes.paths import make_paths_absolute
+from turnsmith.recipes.plan import GIB, HardwarePlan, describe_layout, list_parts, plan_hardware
 from turnsmith.recipes.policy.base import find_chat_facts
 from turnsmith.recipes.results import read_config
 from turnsmith.runs.folder import RunFolder, locked
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline
+from turnsmith.ui.tables import make_table
+from turnsmith.ui.terminal import make_console
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
 DryRun = Annotated[
@@ -133,10 +138,25 @@ def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
 
 
 def plan(config: RunConfig) -> None:
-    """Print the resolved configuration, and the files and programs that this machine lacks."""
+    """Print the resolved configuration, the layout and memory of the ranks, and what this machine lacks for the run."""
     typer.echo(json.dumps(config.model_dump(mode="json"), indent=2))
+    if config.training and not find_chat_facts(config.engine.kind):
+        show_hardware(config)
     faults = "".join(f"; {fault}" for fault in find_faults(config))
     typer.echo(f"the configuration is valid{', but a run could not start here' if faults else ''}{faults}", err=True)
+
+
+def show_hardware(config: RunConfig) -> None:
+    """Print the layout of ranks and the memory of one rank by part, on standard error; nothing if the model is not here."""
+    with suppress(UsageError):  # reported with the other faults
+        hardware = plan_hardware(config)
+        console = make_console(stderr=True)
+        console.print("", describe_layout(hardware), "", hardware_table(hardware), "", sep="\n", soft_wrap=True)
+
+
+def hardware_table(hardware: HardwarePlan) -> Table:
+    rows = ((part, f"{size / GIB:,.2f}") for part, size in list_parts(hardware))
+    return make_table(["memory of one rank", "GiB"], rows, num_names=1)
 
 
 def refuse_faulty(config: RunConfig) -> None:

@@ -15,6 +15,7 @@ from turnsmith.config.names import NameTable
 from turnsmith.errors import UsageError
 from turnsmith.git.diff import check_git
 from turnsmith.grading.logparse import PARSERS
+from turnsmith.recipes.plan import check_hardware
 from turnsmith.recipes.policy.base import find_chat_facts
 from turnsmith.recipes.policy.names import ENGINES, TRAINERS
 from turnsmith.recipes.policy.ranks import FSDP, check_ranks
@@ -79,6 +80,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
             yield partial(table.bind, part.kind, part.options, f"{section}.options")
     if config.trainer.kind == FSDP:
         yield partial(check_ranks, config)
+        yield partial(check_hardware, config)
     for stage in config.stages:
         yield partial(choose_algorithm, stage)
         if stage.curriculum_from:

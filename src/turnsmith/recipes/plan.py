@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
+from turnsmith.recipes.policy.ranks import read_layout
 from turnsmith.training.directories import find_model
 from turnsmith.training.footprint import Footprint, count_largest_tokens, find_footprint
 from turnsmith.training.fsdp.mesh import RankLayout
@@ -41,11 +42,9 @@ class HardwarePlan:
 
 def plan_hardware(config: RunConfig) -> HardwarePlan:
     """Compute the layout and the memory of one rank from the configuration and `config.json` of the model. Raises UsageError."""
-    trainer, shape = config.trainer, read_shape(find_model(config.model.path))
-    layout = RankLayout(trainer.num_ranks, trainer.cp, trainer.dp_replicate, trainer.cp_kind)
-    layout.check_heads(shape.num_heads, shape.num_key_heads)
+    trainer, shape, layout = config.trainer, read_shape(find_model(config.model.path)), read_layout(config)
     num_tokens, itemsize = count_largest_tokens(config), ITEMSIZES[config.model.dtype]
-    on_gpu = config.model.device != "cpu" and trainer.kind != "local"
+    on_gpu = config.cluster.gpu_memory_gb is not None
     footprint = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, on_gpu=on_gpu)
     context = max([config.agent.max_context, *(part.max_context for part in config.training.values())])
     shards = find_tensor_parallelism(config)
@@ -65,9 +64,9 @@ def find_tensor_parallelism(config: RunConfig) -> int:
 
 
 def check_hardware(config: RunConfig) -> None:
-    """Raise UsageError if a run does not fit into GPUs of `cluster.gpu_memory_gb`."""
-    plan, given = plan_hardware(config), config.cluster.gpu_memory_gb
-    if given is None or plan.peak <= given * GIB:
+    """Raise UsageError if a run does not fit into GPUs of `cluster.gpu_memory_gb`, if that is given."""
+    given = config.cluster.gpu_memory_gb
+    if given is None or (plan := plan_hardware(config)).peak <= given * GIB:
         return
     parts = ", ".join(f"{name} {size / GIB:,.1f}" for name, size in list_parts(plan) if size)
     raise UsageError(
@@ -87,10 +86,12 @@ def list_parts(plan: HardwarePlan) -> Iterator[tuple[str, float]]:
 
 
 def describe_layout(plan: HardwarePlan) -> str:
-    """Describe the layout: `128 ranks: 1 replica × 16 shards × cp 8 (ulysses); 16 sequences of up to 131,072 tokens at once`."""
+    """Describe the layout: number of ranks, sequences that are trained at once, and copies of the sharded model."""
     layout = plan.layout
-    kind = f" ({layout.cp_kind})" if layout.cp > 1 else ""
+    if layout.num_ranks == 1:
+        return f"1 rank: sequences of up to {plan.num_tokens:,} tokens"
+    copies = f"{layout.dp_replicate} copies of the model, each" if layout.dp_replicate > 1 else "the model is"
     return (
-        f"{layout.num_ranks} ranks: {layout.dp_replicate} × {layout.dp_shard} × cp {layout.cp}{kind} "
-        f"(replicas × shards × context parallelism); {layout.dp} sequences of up to {plan.num_tokens:,} tokens at once"
+        f"{layout.num_ranks} ranks: {layout.dp} sequences of up to {plan.num_tokens:,} tokens at once, each on {layout.cp} "
+        f"ranks ({layout.cp_kind}); {copies} sharded over {layout.num_ranks // layout.dp_replicate} ranks"
     )
