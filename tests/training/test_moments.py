@@ -15,8 +15,8 @@ from turnsmith.algo.packing import pack
 from turnsmith.config import Moments, OptimizerConfig
 from turnsmith.errors import UsageError
 from turnsmith.training import moments as moments_module
-from turnsmith.training.local import LocalTrainer
 from turnsmith.training.footprint import MOMENT_BYTES
+from turnsmith.training.local import LocalTrainer
 from turnsmith.training.moments import round_stochastically
 from turnsmith.training.optimizer import make_optimizer, require_moments, set_learning_rate
 

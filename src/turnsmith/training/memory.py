@@ -34,17 +34,18 @@ def plan_cache(config: RunConfig, directory: Path) -> int:
 def estimate(config: RunConfig, shape: ModelShape, device: torch.device) -> tuple[float, float]:
     """Estimate the bytes of the weights, and of gradients, optimizer and activations if the run trains.
 
-    On a CPU all ranks share the memory; of a GPU only one rank takes memory. An in-process engine of ranks has own weights.
+    All ranks share the memory of a CPU, but each rank has a GPU of its own.
     """
-    trainer, itemsize, num_tokens = config.trainer, getattr(torch, config.model.dtype).itemsize, count_largest_tokens(config)
+    trainer, num_tokens = config.trainer, count_largest_tokens(config)
     layout = RankLayout(trainer.num_ranks, trainer.cp, trainer.dp_replicate, trainer.cp_kind)
-    arguments = {"itemsize": itemsize, "num_tokens": num_tokens, "on_gpu": device.type == "cuda"}
-    engine = find_footprint(shape, trainer, RankLayout(), **arguments).weights
-    if trainer.kind != "fsdp" or not num_tokens:
-        return engine, find_footprint(shape, trainer, RankLayout(), **arguments).total - engine if num_tokens else 0.0
-    footprint, num_here = find_footprint(shape, trainer, layout, **arguments), 1 if arguments["on_gpu"] else layout.num_ranks
-    own = engine if config.engine.kind == "inprocess" else 0.0
-    return num_here * footprint.weights + own, num_here * (footprint.total - footprint.weights)
+    is_gpu, itemsize = device.type == "cuda", getattr(torch, config.model.dtype).itemsize
+    one_rank = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, on_gpu=is_gpu)
+    num_ranks = 1 if is_gpu else layout.num_ranks
+    weights, training = num_ranks * one_rank.weights, num_ranks * (one_rank.total - one_rank.weights)
+    # The engine shares a local trainer's weights, and has a copy of those of ranks.
+    if trainer.kind == "fsdp" and config.engine.kind == "inprocess":
+        weights += find_footprint(shape, trainer, RankLayout(), itemsize=itemsize, num_tokens=0).weights
+    return weights, training if num_tokens else 0.0
 
 
 def longest_context(config: RunConfig) -> int:

@@ -87,12 +87,11 @@ def measure(case: Case) -> tuple[int, int, int, int]:
     batches = [MicroBatch([make_sample(2 * n), make_sample(2 * n + 1)]) for n in range(2 * case.layout.dp)]
     denominator = batch_denominator([sample for batch in batches for sample in batch.samples])
     step = partial(trainer.step, batches, partial(nll_loss, denominator=denominator))
+    weights, gradients = list(trainer.model.parameters()), []
+    trainer.optimizer.register_step_pre_hook(lambda *_: gradients.append(count_bytes([each.grad for each in weights])))
     asyncio.run(step())
-    weights, gradients = list(trainer.model.parameters()), [each.grad for each in trainer.model.parameters()]
     moments = [each for state in trainer.optimizer.state.values() for name, each in state.items() if "exp" in name]
-    parts = [count_bytes(tensors) for tensors in (weights, gradients, moments)]
-    trainer.optimizer.zero_grad(set_to_none=True)
-    del gradients
+    parts = count_bytes(weights), gradients[0], count_bytes(moments)
     return *parts, parts[0] + parts[2] + peak_bytes(lambda: asyncio.run(step()))
 
 
