@@ -70,8 +70,8 @@ def test_offload_leaves_two_layer_inputs_on_a_gpu(make_model):
     shape = find_shape(make_model(num_hidden_layers=12).config)
     trainer = TrainerConfig(activation_checkpointing="full", offload_activations=True)
     on_cpu, on_gpu = (
-        find_footprint(shape, trainer, RankLayout(), itemsize=4, num_tokens=100, on_gpu=on_gpu).activations
-        for on_gpu in (False, True)
+        find_footprint(shape, trainer, RankLayout(), itemsize=4, num_tokens=100, gpu_bytes=gpu_bytes).activations
+        for gpu_bytes in (None, 80e9)
     )
     assert on_cpu - on_gpu == 100 * 10 * 4 * shape.hidden_size
 

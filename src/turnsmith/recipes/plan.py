@@ -44,8 +44,8 @@ def plan_hardware(config: RunConfig) -> HardwarePlan:
     """Compute the layout and the memory of one rank from the configuration and `config.json` of the model. Raises UsageError."""
     trainer, shape, layout = config.trainer, read_shape(find_model(config.model.path)), read_layout(config)
     num_tokens, itemsize = count_largest_tokens(config), ITEMSIZES[config.model.dtype]
-    on_gpu = config.cluster.gpu_memory_gb is not None
-    footprint = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, on_gpu=on_gpu)
+    gpu_bytes = config.cluster.gpu_memory_gb and config.cluster.gpu_memory_gb * GIB
+    footprint = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, gpu_bytes=gpu_bytes)
     context = max([config.agent.max_context, *(part.max_context for part in config.training.values())])
     shards = find_tensor_parallelism(config)
     weights = 0 if config.engine.kind == "inprocess" else itemsize * shape.num_parameters / shards

@@ -76,7 +76,9 @@ def find_footprint(
     num_offloaded = max(0, shape.num_layers - 2) if trainer.offload_activations and gpu_bytes else 0
     # On a CPU, the host's memory is the device's.
     moments = "float32" if trainer.moments == "host" and not gpu_bytes else trainer.moments
-    num_logits = min(max(MAX_CHUNK_LOGITS, int((gpu_bytes or 0) * CHUNK_SHARE) // LOGIT_BYTES), targets * shape.vocab_size)
+    num_logits = min(
+        max(MAX_CHUNK_LOGITS, int((gpu_bytes or 0) * CHUNK_SHARE) // LOGIT_BYTES), targets * shape.vocab_size
+    )
     return Footprint(
         weights=MASTER_BYTES * parameters + casts,
         gradients=MASTER_BYTES * parameters,

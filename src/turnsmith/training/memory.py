@@ -38,9 +38,10 @@ def estimate(config: RunConfig, shape: ModelShape, device: torch.device) -> tupl
     """
     trainer, num_tokens = config.trainer, count_largest_tokens(config)
     layout = RankLayout(trainer.num_ranks, trainer.cp, trainer.dp_replicate, trainer.cp_kind)
-    is_gpu, itemsize = device.type == "cuda", getattr(torch, config.model.dtype).itemsize
-    one_rank = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, on_gpu=is_gpu)
-    num_ranks = 1 if is_gpu else layout.num_ranks
+    itemsize = getattr(torch, config.model.dtype).itemsize
+    gpu_bytes = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
+    one_rank = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, gpu_bytes=gpu_bytes)
+    num_ranks = 1 if gpu_bytes else layout.num_ranks
     weights, training = num_ranks * one_rank.weights, num_ranks * (one_rank.total - one_rank.weights)
     # The engine shares a local trainer's weights, and has a copy of those of ranks.
     if trainer.kind == "fsdp" and config.engine.kind == "inprocess":

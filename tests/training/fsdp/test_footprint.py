@@ -52,7 +52,6 @@ CASES = {
     "2 shards": Case(RankLayout(2)),
     "2 shards, bfloat16, full": Case(RankLayout(2), "llama", FULL, torch.bfloat16),
     "cp 2": Case(RankLayout(2, cp=2)),
-    "cp 2, gather, full": Case(RankLayout(2, cp=2, cp_kind="gather"), trainer=FULL),
     "2 replicas x 2 shards": Case(RankLayout(4, dp_replicate=2), trainer=FULL),
     "2 shards x cp 2": Case(RankLayout(4, cp=2), "llama", SELECTIVE),
 }
@@ -109,7 +108,7 @@ def measure_all(cases: list[Case]) -> list[tuple[int, int, int, int]]:
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
 def test_predicted_memory_is_within_a_tenth_of_the_measured_peak(ranks, num_ranks):
     chosen = {name: case for name, case in CASES.items() if case.layout.num_ranks == num_ranks}
-    measured = zip(*ranks(num_ranks, measure_all, list(chosen.values())), strict=True)
+    measured = zip(*ranks(num_ranks, measure_all, list(chosen.values()), limit_s=280), strict=True)
     shares = {}
     for (name, case), of_ranks in zip(chosen.items(), measured, strict=True):
         expected = predict(case)
