@@ -39,3 +39,12 @@ def test_the_check_of_kernels_finds_a_fault(gpu_kernels, monkeypatch):
     attend = gpu_kernels.PackedLayout.attend
     monkeypatch.setattr(gpu_kernels.PackedLayout, "attend", lambda *arguments: attend(*arguments) * 1.1)
     assert not gpu_kernels.check_kernels(torch.device("cpu"))
+
+
+def test_the_bench_of_updates_runs_on_a_cpu_with_all_features_for_memory(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["gpu_updates.py", "--tiny", "--device", "cpu"])
+    monkeypatch.syspath_prepend(str(GPU.parent))
+    runpy.run_path(str(GPU.with_name("gpu_updates.py")), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("256 tokens" in line and float(line.split()[-2]) > 0 for line in lines) == 4
+    assert "ratio" in lines[-1]
