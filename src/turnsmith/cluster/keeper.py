@@ -12,7 +12,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import Any
 SET_CHILD_SUBREAPER = 36
 """Operation of Linux's prctl: orphaned descendants become children of this process."""
 
-START_S = 900.0
-"""Seconds that Ray's own processes get to start. `ray.init` gives up after 30, which is too little on a busy machine."""
+MAX_ATTEMPTS = 6
+"""Number of attempts to start Ray, which gives its own processes only 15 to 30 seconds: too little on a busy machine."""
 
 
 def main() -> None:
@@ -59,28 +58,16 @@ def start(options: dict[str, Any]) -> str:
     """Start a local Ray with options of `ray.init`; return its address `HOST:PORT`."""
     import ray
 
-    try:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, **options)
-    except Exception as error:
-        if "timed out during startup" not in str(error):
-            raise
-        connect_later(Path(options["_temp_dir"]))
-    return str(ray.get_runtime_context().gcs_address)
-
-
-def connect_later(folder: Path) -> None:
-    """Connect to the Ray whose files are in `folder`, and whose processes still start. Raises its last error after `START_S`."""
-    import ray
-
-    [port] = folder.glob("session_latest/gcs_server_port_*")
-    address, deadline = f"{ray.util.get_node_ip_address()}:{port.read_text().strip()}", time.monotonic() + START_S
-    while not ray.is_initialized():
+    for attempts_left in reversed(range(MAX_ATTEMPTS)):
         try:
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-        except Exception:
-            if time.monotonic() > deadline:
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, **options)
+            break
+        except Exception as error:
+            if not attempts_left or "timed out during startup" not in str(error):
                 raise
-            time.sleep(1.0)
+            ray.shutdown()
+            end_descendants()
+    return str(ray.get_runtime_context().gcs_address)
 
 
 def end_descendants() -> None:
