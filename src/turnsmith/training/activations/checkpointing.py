@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.attention.varlen  # registers torch_attn._varlen_attn
 from torch import nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts, noop_context_fn
 from transformers.modeling_layers import GradientCheckpointingLayer
