@@ -56,7 +56,7 @@ def compare_gradients(layout: PackedLayout, *inputs: Tensor) -> Iterator[tuple[s
     own = [tensor.detach().requires_grad_() for tensor in inputs]
     plain = [tensor.detach().float().requires_grad_() for tensor in inputs]
     weight = torch.randn_like(attend_plainly(*inputs).float())
-    (layout.attend(0, *own, None)[0].float() * weight).sum().backward()
+    (layout.attend(0, own[0], own[1], own[2], None)[0].float() * weight).sum().backward()
     (attend_plainly(*plain) * weight).sum().backward()
     for name, one, other in zip(("queries", "keys", "values"), own, plain, strict=True):
         assert one.grad is not None and other.grad is not None
@@ -88,9 +88,8 @@ def attend_from_cache(make: MakeParts, query: Tensor, key: Tensor, value: Tensor
     for step in ([each for each in earlier if each[0].length], latest):
         places = torch.tensor([place for _, places in step for place in places], device=query.device)
         layout = BlockLayout(store, [span for span, _ in step], make)
-        output[places] = layout.attend(0, *(tensor[:, :, places] for tensor in (query, key, value)), None)[0].to(
-            output.dtype
-        )
+        parts = [tensor[:, :, places] for tensor in (query, key, value)]
+        output[places] = layout.attend(0, parts[0], parts[1], parts[2], None)[0].to(output.dtype)
     return output
 
 
@@ -98,7 +97,7 @@ def attend_plainly(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Compute causal attention of each sequence by itself, with expanded heads: `[tokens, heads, head_dim]`."""
     key, value = (tensor.repeat_interleave(query.shape[1] // key.shape[1], 1) for tensor in (key, value))
     parts = zip(*(tensor.split(LENGTHS, dim=2) for tensor in (query, key, value)), strict=True)
-    return torch.cat([scaled_dot_product_attention(*part, is_causal=True)[0].transpose(0, 1) for part in parts])
+    return torch.cat([scaled_dot_product_attention(q, k, v, is_causal=True)[0].transpose(0, 1) for q, k, v in parts])
 
 
 def difference(one: Tensor, other: Tensor) -> float:

@@ -4,3 +4,8 @@
 a method on all of them, and kills all if one fails; `actor` is the process of one rank, and `placement` reserves its GPU.
 `trainer` implements the interface of a trainer over such a group. Only this package imports Ray. Recipes import it.
 """
+
+import os
+
+# Ray reads this variable when it is imported. A cluster without authentication ignores the token.
+os.environ.setdefault("RAY_AUTH_MODE", "token")

@@ -74,13 +74,11 @@ atexit.register(disconnect)
 
 
 def choose_token(*, is_local: bool) -> None:
-    """Choose how this process authenticates: by a given token, or for a local Ray by a new one that only its processes know."""
+    """Choose how this process authenticates: by a given token, or by a new one that only the processes of a local Ray know."""
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     has_file = Path("~/.ray/auth_token").expanduser().is_file() and not is_local
-    if is_local and not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+    if not has_file and not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex()
-    has_token = has_file or bool({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys())
-    os.environ.setdefault("RAY_AUTH_MODE", "token" if has_token else "disabled")
 
 
 def start_local(resources: ExitStack, logs: Path, gpus: str | None) -> str:

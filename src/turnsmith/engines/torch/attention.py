@@ -92,8 +92,8 @@ def attend_in_blocks(
     lengths = queries.offsets, keys.offsets, queries.longest, keys.longest
     # A single query sees all keys; without a causal window the kernel reads keys once for all query heads that share them.
     window = ALL_KEYS if queries.longest == 1 else CAUSAL
-    paged = {"seqused_k": keys.lengths, "block_table": table}
-    output = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=window, **paged, **GROUPED, **UNSPLIT)
+    options: dict[str, Any] = {"seqused_k": keys.lengths, "block_table": table, "window_size": window}
+    output = varlen_attn(query, key, value, *lengths, scale=scaling, **options | GROUPED | UNSPLIT)
     assert isinstance(output, Tensor)
     return output
 

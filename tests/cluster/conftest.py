@@ -1,0 +1,3 @@
+"""Import of the package before Ray, which reads its settings when it is imported."""
+
+import turnsmith.cluster  # noqa: F401
