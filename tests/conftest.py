@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from typer.testing import CliRunner
 
+import turnsmith.cluster
 from support.ranks import RankPool
 from turnsmith.cli import make_app
 from turnsmith.config import RunConfig, SandboxConfig
@@ -171,7 +172,6 @@ def obeys_ctrl_c():
 @pytest.fixture(scope="session")
 def local_ray(tmp_path_factory):
     """Connect to Ray at the address in TURNSMITH_RAY, or start a local one for all tests of the process."""
-    pytest.importorskip("ray")
     from turnsmith.cluster.connection import connect, disconnect
 
     logs = tmp_path_factory.mktemp("ray")
