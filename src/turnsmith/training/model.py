@@ -195,11 +195,11 @@ def score(
     stopwatch = stopwatch or Stopwatch(row.token_ids.device)
     with computing_in(dtype, row.token_ids.device):
         hidden = hidden_states(model.get_decoder(), row.token_ids, TimedLayout(row.layout, stopwatch))[row.sources]
-    in_chunks = partial(_measure_in_chunks, measure, model.get_output_embeddings())
+    in_chunks = partial(measure_in_chunks, measure, model.get_output_embeddings())
     return stopwatch.measure_both_ways("head", in_chunks, hidden, row.targets)
 
 
-def _measure_in_chunks(measure: Measure, head: nn.Module, hidden: Tensor, targets: Tensor) -> list[Tensor]:
+def measure_in_chunks(measure: Measure, head: nn.Module, hidden: Tensor, targets: Tensor) -> list[Tensor]:
     """Call `measure` for each chunk of the targets. The backward pass recomputes the chunks, to save memory."""
     chunk = max(1, find_chunk_logits(hidden.device) // cast(Tensor, head.weight).size(0))
     if len(targets) <= chunk:
