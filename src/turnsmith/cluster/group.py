@@ -1,6 +1,8 @@
 """Group of ranks: started together, called together, and killed together as soon as one of them fails."""
 
 import asyncio
+import math
+import time
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -143,16 +145,20 @@ class RankGroup:
         raise choose_error(errors, is_agreed, f"{method} on {self.num_ranks} ranks", self._logs)
 
     async def _wait(self, futures: list["asyncio.Future[Any]"], *, must_answer: bool) -> None:
-        """Wait until all futures are done, or one has failed and the others had `GRACE_S`. Raises RanksLost for a silent rank."""
-        pending = set(futures)
-        while pending:
-            done, pending = await asyncio.wait(pending, timeout=CHECK_EVERY_S, return_when=asyncio.FIRST_EXCEPTION)
-            errors = [error for future in done if (error := read_error(future))]
-            if errors:
-                if pending and not any(map(is_loss, errors)):
-                    await asyncio.wait(pending, timeout=GRACE_S)
+        """Wait until all futures are done, a rank's process is dead, or one has failed and the others had `GRACE_S`.
+
+        Ranks that lose their connection to a dead one may fail before Ray reports its death. Raises RanksLost for a silent rank.
+        """
+        pending, deadline = set(futures), math.inf
+        while pending and not any(isinstance(read_error(future), RayError) for future in futures):
+            if (left := deadline - time.monotonic()) <= 0:
                 return
-            if not done and must_answer:
+            done, pending = await asyncio.wait(
+                pending, timeout=min(left, CHECK_EVERY_S), return_when=asyncio.FIRST_EXCEPTION
+            )
+            if any(map(read_error, done)):
+                deadline = min(deadline, time.monotonic() + GRACE_S)
+            elif not done and must_answer and deadline == math.inf:
                 await self._check_answers()
 
     async def _check_answers(self) -> None:
