@@ -50,16 +50,22 @@ def test_varlen_attention_equals_attention_per_sample(monkeypatch):
     torch.testing.assert_close(layout.attend(0, query, key, value, 0.3), one_by_one)
 
 
-def test_head_chunks_keep_values_and_gradients(make_model, samples, monkeypatch):
+class OwnHead(torch.nn.Linear):
+    """Output head whose class is not that of a plain linear layer."""
+
+
+def test_chunks_of_another_head_keep_values_and_gradients(make_model, samples, monkeypatch):
     results = []
-    for max_logits in (2**25, 61 * 5):
+    for kind, max_logits in ((torch.nn.Linear, 2**25), (OwnHead, 2**25), (OwnHead, 61 * 5)):
         monkeypatch.setattr(model_module, "MAX_CHUNK_LOGITS", max_logits)
         model = make_model()
+        model.lm_head.__class__ = kind
         logprobs = logprobs_of_sampled(model, MicroBatch(samples))
         logprobs.sum().backward()
         results.append((logprobs, [parameter.grad for parameter in model.parameters()]))
-    assert torch.allclose(results[0][0], results[1][0], atol=1e-6)
-    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][1], results[1][1], strict=True))
+    (logprobs, gradients), *others = results
+    assert all(torch.allclose(each, logprobs, atol=1e-6) for each, _ in others)
+    assert all(torch.allclose(a, b, atol=1e-5) for _, each in others for a, b in zip(each, gradients, strict=True))
 
 
 def test_in_bfloat16_weights_gradients_and_logprobs_stay_in_fp32(directory, samples):

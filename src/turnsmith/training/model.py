@@ -29,6 +29,7 @@ from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.configuration import check_supported, read_config, report_model_errors
 from turnsmith.training.directories import find_model
+from turnsmith.training.head import HeadLogprobs
 from turnsmith.training.sampler_settings import weigh
 from turnsmith.training.shape import CHUNK_COPIES, CHUNK_SHARE, MAX_CHUNK_LOGITS
 from turnsmith.training.shared_prefixes import SharedLayout
@@ -200,7 +201,12 @@ def score(
 
 
 def _measure_in_chunks(measure: Measure, head: nn.Module, hidden: Tensor, targets: Tensor) -> list[Tensor]:
-    """Call `measure` for each chunk of the targets. The backward pass recomputes the chunks, to save memory."""
+    """Call `measure` for each chunk of the targets. The backward pass recomputes the chunks, to save memory.
+
+    Log-probs need no chunks if the head is a plain linear layer. Another class may have a forward pass of its own.
+    """
+    if measure is measure_logprobs and type(head) is nn.Linear:
+        return [HeadLogprobs.apply(hidden.float(), head.weight, head.bias, targets)]
     chunk = max(1, find_chunk_logits(hidden.device) // cast(Tensor, head.weight).size(0))
     if len(targets) <= chunk:
         return [measure(head, hidden, targets)]
