@@ -56,7 +56,7 @@ def test_memory_falls_from_none_over_selective_to_full(make_sample):
         if kind in KINDS:
             recompute_layers(model, is_selective=KINDS[kind])
         peaks[kind] = peak_bytes(lambda model=model: score_and_differentiate(model, [sample]))
-    assert peaks["full"] < 0.8 * peaks["selective"] < 0.4 * peaks["none"], peaks
+    assert peaks["full"] < 0.9 * peaks["selective"] < 0.4 * peaks["none"], peaks
 
 
 def test_a_model_without_layers_that_transformers_can_recompute_is_refused():
