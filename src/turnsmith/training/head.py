@@ -29,7 +29,8 @@ class HeadLogprobs(torch.autograd.Function):
         highest, sums = hidden.new_full((len(hidden),), -torch.inf), hidden.new_zeros(len(hidden))
         chosen = torch.empty_like(sums)
         for logits, tokens, entries in compute_tiles(hidden, weight, bias):
-            _pick(logits, token_ids[tokens] - entries.start, chosen[tokens])
+            columns, is_here = _locate(token_ids[tokens], logits, entries)
+            chosen[tokens] = torch.where(is_here, logits.gather(1, columns)[:, 0], chosen[tokens])
             _add_exponentials(logits, highest[tokens], sums[tokens])
         ctx.save_for_backward(hidden, weight, bias, token_ids, highest + sums.log())
         return chosen - highest - sums.log()
@@ -39,12 +40,13 @@ class HeadLogprobs(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of hidden states, weight and bias, given those of the log-probs."""
         hidden, weight, bias, token_ids, log_sums = ctx.saved_tensors
-        per_token = gradient[:, None]
-        of_hidden = per_token * weight[token_ids]
-        of_weight = _spread(per_token * hidden, token_ids, weight) if ctx.needs_input_grad[1] else None
-        of_bias = _spread(gradient, token_ids, bias) if ctx.needs_input_grad[2] else None
+        of_hidden = torch.zeros_like(hidden)
+        of_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        of_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None
         for logits, tokens, entries in compute_tiles(hidden, weight, bias):
-            of_logits = logits.sub_(log_sums[tokens, None]).exp_().mul_(-per_token[tokens])
+            of_logits = logits.sub_(log_sums[tokens, None]).exp_().mul_(-gradient[tokens, None])
+            columns, is_here = _locate(token_ids[tokens], logits, entries)
+            of_logits.scatter_add_(1, columns, (gradient[tokens] * is_here)[:, None])
             of_hidden[tokens].addmm_(of_logits, weight[entries])
             if of_weight is not None:
                 of_weight[entries].addmm_(of_logits.t(), hidden[tokens])
@@ -71,11 +73,11 @@ def compute_tiles(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterat
             yield logits, tokens, entries
 
 
-def _pick(logits: Tensor, columns: Tensor, chosen: Tensor) -> None:
-    """Write the logit of each token's column to `chosen`, for the tokens whose column is in the tile."""
-    is_here = (columns >= 0) & (columns < logits.size(1))
-    picked = logits.gather(1, columns.clamp(0, logits.size(1) - 1)[:, None])[:, 0]
-    torch.where(is_here, picked, chosen, out=chosen)
+def _locate(token_ids: Tensor, logits: Tensor, entries: slice) -> tuple[Tensor, Tensor]:
+    """Return each token's column in a tile, `[tokens, 1]`, and True if its id is among the entries of the tile."""
+    columns = token_ids - entries.start
+    inside = columns.clamp(0, logits.size(1) - 1)
+    return inside[:, None], inside == columns
 
 
 def _add_exponentials(logits: Tensor, highest: Tensor, sums: Tensor) -> None:
@@ -83,8 +85,3 @@ def _add_exponentials(logits: Tensor, highest: Tensor, sums: Tensor) -> None:
     higher = torch.maximum(highest, logits.amax(1))
     sums.mul_((highest - higher).exp()).add_(logits.sub_(higher[:, None]).exp_().sum(1))
     highest.copy_(higher)
-
-
-def _spread(values: Tensor, token_ids: Tensor, like: Tensor) -> Tensor:
-    """Return zeros like a tensor, with each token's value added at the token's id."""
-    return torch.zeros_like(like).index_put_((token_ids,), values, accumulate=True)
