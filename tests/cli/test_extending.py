@@ -128,7 +128,7 @@ def test_a_run_started_from_python_is_finished(turnsmith, config_file, working_d
         ("stages.0.algorithm", "my_tool:COUNT_LINES", "my_tool:COUNT_LINES is a Tool"),
         ("engine.kind", "fast", "engine 'fast': give inprocess, "),
         ("engine.kind", "no_such_package:ENGINE", "no module no_such_package"),
-        ("trainer.kind", "fsdp", "trainer 'fsdp': give local"),
+        ("trainer.kind", "zero", "trainer 'zero': give local, fsdp"),
         ("sandbox.kind", "docker", "sandbox kind 'docker': give local, podman, subprocess"),
         ("tracking", '["comet"]', "tracker 'comet': give tensorboard, wandb, mlflow"),
         ("tracking", '["my_tracker:Nothing"]', "my_tracker has no 'Nothing'"),

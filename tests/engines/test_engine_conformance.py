@@ -45,7 +45,7 @@ async def test_log_probs_match_the_model(engine):
     completion = await engine.generate(ask(num=30))
     assert completion.token_ids.dtype == np.int32 and completion.logprobs.dtype == np.float32
     expected = plain_logprobs(PROMPT, completion.token_ids)
-    np.testing.assert_allclose(completion.logprobs, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(completion.logprobs, expected, rtol=0, atol=2e-5)
 
 
 async def test_later_turns_of_an_episode_are_scored_after_their_whole_history(engine):
@@ -53,7 +53,7 @@ async def test_later_turns_of_an_episode_are_scored_after_their_whole_history(en
     for turn in range(4):
         completion = await engine.generate(ask(history=history, seed=turn))
         expected = plain_logprobs(history, completion.token_ids)
-        np.testing.assert_allclose(completion.logprobs, expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(completion.logprobs, expected, rtol=0, atol=2e-5)
         history = np.concatenate([history, completion.token_ids, [1, 2, 3]])
     engine.release("a")
 
@@ -96,14 +96,14 @@ async def test_new_weights_take_effect_at_once_with_their_version(engine, tmp_pa
     await engine.load_weights(sources[kind])
     after = await engine.generate(ask())
     assert after.policy_version == engine.policy_version == 3
-    np.testing.assert_allclose(after.logprobs, plain_logprobs(PROMPT, after.token_ids, model_seed=5), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(after.logprobs, plain_logprobs(PROMPT, after.token_ids, model_seed=5), rtol=0, atol=2e-5)
 
 
 async def test_history_may_become_shorter(engine):
     await engine.generate(ask())
     other = np.concatenate([PROMPT[:10], [3, 4]])
     completion = await engine.generate(ask(history=other))
-    np.testing.assert_allclose(completion.logprobs, plain_logprobs(other, completion.token_ids), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(completion.logprobs, plain_logprobs(other, completion.token_ids), rtol=0, atol=2e-5)
 
 
 async def test_closed_engine_raises_and_may_be_closed_again(engine):

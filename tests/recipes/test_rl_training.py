@@ -87,11 +87,11 @@ async def test_training_reports_the_gap_and_stops_above_the_bound(trainer, sampl
     assert (await learn(trainer, groups, Iteration(0, STAGE, bare_run())))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
 
 
-async def test_is_cap_corrects_the_rest_between_engine_and_trainer(trainer, sampled):
+async def test_is_cap_corrects_the_rest_between_engine_and_trainer(sampled):
     groups = to_groups(await sampled(attempts(2, 2), -0.5), STAGE)
     told = [
-        await learn(trainer, groups, Iteration(0, STAGE.model_copy(update={"is_cap": cap}), bare_run()))
-        for cap in (2.0, 1.25, None)
+        await learn(LocalTrainer(make_model(), OPTIMIZER), groups, Iteration(0, stage, bare_run()))
+        for stage in (STAGE.model_copy(update={"is_cap": cap}) for cap in (2.0, 1.25, None))
     ]
     assert (told[0]["is/weight_mean"], told[0]["is/capped_share"]) == (approx(math.exp(0.5), rel=1e-3), 0.0)
     assert (told[1]["is/weight_mean"], told[1]["is/capped_share"]) == (1.25, 1.0)

@@ -41,7 +41,7 @@ def run_on_fake_gpu(make_model, samples, device, kind, num_layers, method, *argu
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
 @pytest.mark.parametrize("method", ["logprobs", "surprisal"])
 def test_scoring_on_fake_tensors_waits_as_often_with_more_layers(make_model, samples, monkeypatch, kind, method):
-    monkeypatch.setattr(model_module, "MAX_CHUNK_LOGITS", 61 * 5)
+    monkeypatch.setattr(model_module, "find_chunk_logits", lambda device: 61 * 5)
     (_, few), (_, many) = (run_on_fake_gpu(make_model, samples, FORWARD, kind, num, method) for num in (1, 4))
     assert few == many
     assert len(many) <= 2 * WAITS_PER_MICRO_BATCH
