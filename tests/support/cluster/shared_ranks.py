@@ -73,6 +73,8 @@ def open_rank_trainer(directory: Path, optimizer: OptimizerConfig, total_steps: 
     """Open a trainer on shared ranks. Needs a connection to Ray."""
     logs = directory.parent / "ranks"
     if layout.num_ranks not in GROUPS:
+        # One group reserves all cores, so a second one would wait for them.
+        end_shared_ranks()
         GROUPS[layout.num_ranks] = RankGroup(Trainers, layout.num_ranks, "cpu", logs)
     model = ModelConfig(path=str(directory), device="cpu")
     make = RankStart(directory, model, TrainerConfig(kind="fsdp"), layout, optimizer, total_steps)
