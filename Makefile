@@ -7,17 +7,21 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 -
 PIP := -m pip --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP) install
 
-.PHONY: demo test test-all test-vllm check clean
+.PHONY: demo test test-all test-ranks test-vllm check clean
 
 demo: .venv/train.stamp
 	$(BIN)/turnsmith run configs/laptop.toml
 
-# test runs the fast tests, in minutes; test-all runs every test, with coverage.
+# test runs the fast tests, in minutes; test-all runs all but those of test-ranks, with coverage.
 test: .venv/dev.stamp
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not ranks'
 
 test-all: .venv/dev.stamp
-	$(PYTEST) --cov --cov-report=term:skip-covered
+	$(PYTEST) -m 'not ranks' --cov --cov-report=term:skip-covered
+
+# Tests of trainers with many processes, one after another, since each occupies all cores.
+test-ranks: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m ranks --timeout 600
 
 # Tests of the engine with real vLLM, which is installed in a separate environment.
 test-vllm: .venv/dev.stamp .venv-vllm/stamp

@@ -169,6 +169,13 @@ def obeys_ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+def pytest_collection_modifyitems(items):
+    """Mark tests that start many processes: they run one after another, by `make test-ranks`."""
+    for item in items:
+        if {"ranks", "local_ray"} & set(item.fixturenames):
+            item.add_marker(pytest.mark.ranks)
+
+
 @pytest.fixture(scope="session")
 def local_ray(tmp_path_factory):
     """Connect to Ray at the address in TURNSMITH_RAY, or start a local one for all tests of the process."""

@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 
 ONE = RankLayout()
 CPU = torch.device("cpu")
-OPTIMIZER = OptimizerConfig(learning_rate=4e-4, warmup_steps=2, grad_clip=1.0)
+OPTIMIZER = OptimizerConfig(learning_rate=1e-4, warmup_steps=2, grad_clip=1.0)
 LOSSES = "cispo", "dapo", "dr_grpo", "grpo", "gspo", "rloo", "nll"
 
 

@@ -23,7 +23,10 @@ torch.set_num_threads(1)
 FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, grad_clip=1.0)
 
 
-@pytest.fixture(scope="module", params=[*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in ON_RANKS)])
+@pytest.fixture(
+    scope="module",
+    params=[*NAMES, *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.ranks]) for name in ON_RANKS)],
+)
 def pair(request):
     found = PAIRS[request.param]
     if found.needs_ray:

@@ -48,7 +48,9 @@ async def test_every_engine_opens(open_kind, name):
         await policy.close()
 
 
-@pytest.mark.parametrize("name", TRAINERS.paths)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.ranks] * (name == "fsdp")) for name in TRAINERS.paths]
+)
 async def test_every_trainer_opens(open_kind, name):
     policy = await open_kind("inprocess", name)
     try:

@@ -63,7 +63,9 @@ def check_equal(found: list[Outcome], expected: Outcome, tolerance: float = 1e-5
         assert metrics["tokens/trained"] == wanted["tokens/trained"] and metrics["time/waiting_s"] > 0
     assert found[0].weights.keys() == expected.weights.keys()
     for name, weight in expected.weights.items():
-        torch.testing.assert_close(found[0].weights[name], weight, rtol=0, atol=tolerance, msg=name)
+        torch.testing.assert_close(
+            found[0].weights[name], weight, rtol=0, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 def train_all(cases: list[Case]) -> list[Outcome]:
