@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from peak_memory import peak_bytes
 from turnsmith.config import OptimizerConfig, TrainerConfig
 from turnsmith.engines.torch import attention
 from turnsmith.training.activations import offload
@@ -96,18 +96,6 @@ def measure_seconds(step: Callable[[], None]) -> float:
     start = time.process_time()
     step()
     return time.process_time() - start
-
-
-def peak_bytes(step: Callable[[], None]) -> int:
-    """Call a function; return the largest sum of bytes that torch's CPU allocator held at once, beyond those held before."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        step()
-    held = peak = 0
-    for event in sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
-    return peak
 
 
 if __name__ == "__main__":

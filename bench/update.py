@@ -33,9 +33,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from peak_memory import peak_bytes
 from turnsmith.algo.dapo import dapo_loss
 from turnsmith.algo.losses import batch_denominator
 from turnsmith.algo.packing import pack
@@ -359,18 +359,6 @@ def measure_peak(function: Callable[[Tensor, Tensor], Tensor], weight: Tensor, n
     gradients = 4 * (hidden.numel() + weight.numel())
     weight.grad = None
     return peak - gradients
-
-
-def peak_bytes(function: Callable[[], Any]) -> int:
-    """Call a function; return the largest sum of bytes that torch's CPU allocator held at once, beyond those held before."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        function()
-    held = peak = 0
-    for event in sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
-    return peak
 
 
 def print_table(results: list[Result]) -> bool:

@@ -13,6 +13,7 @@ UPDATE = Path(__file__).parents[2] / "bench/update.py"
 @pytest.mark.filterwarnings("default")  # of TRL and its dependencies
 def test_both_sides_of_each_row_have_equal_gradients(monkeypatch, capsys):
     pytest.importorskip("trl")
+    monkeypatch.syspath_prepend(UPDATE.parent)
     monkeypatch.setattr("sys.argv", [str(UPDATE), "--tiny", "--rounds", "1"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(UPDATE), run_name="__main__")

@@ -1,0 +1,18 @@
+"""Measurement of the memory that torch allocates on the CPU: exact, and independent of the machine and other processes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.profiler import ProfilerActivity, profile
+
+
+def peak_bytes(function: Callable[[], Any]) -> int:
+    """Call a function; return the largest sum of bytes that torch's CPU allocator held at once, beyond those held before."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        function()
+    held = peak = 0
+    for event in sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    return peak
