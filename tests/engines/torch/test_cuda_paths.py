@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.models.fake_device import DTYPES, FORWARD, fake_gpu
+from support.models.fake_device import DTYPES, FORWARD, META, fake_gpu
 from support.models.plain_varlen import attend_plainly, plain_varlen
 from support.models.small_models import VOCABULARY, make_model
 from turnsmith.engines.base import GenerateRequest
@@ -23,6 +23,7 @@ from turnsmith.types import SamplingParams
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
 CONTEXT = 400
+needs_fake_cuda = pytest.mark.skipif(FORWARD == META, reason="fake CUDA tensors need a build of torch with CUDA")
 
 
 class StepCounter(InProcessEngine):
@@ -90,6 +91,7 @@ def test_decode_steps_are_computed_apart_from_prefills():
         assert [part.num_tokens for part in make(spans[2:], CPU)] == [30]
 
 
+@needs_fake_cuda
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
 @pytest.mark.parametrize("has_pages", [True, False])
 def test_a_step_on_fake_tensors_waits_once_for_the_device(kind, has_pages, monkeypatch):
@@ -108,6 +110,7 @@ def test_a_step_on_fake_tensors_waits_once_for_the_device(kind, has_pages, monke
     assert len(waits.places) == engine.num_steps - 2
 
 
+@needs_fake_cuda
 @pytest.mark.parametrize(
     "params", [SamplingParams(temperature=0.7, top_k=5, top_p=0.9), SamplingParams(repetition_penalty=1.1)]
 )
@@ -121,6 +124,7 @@ def test_filters_of_evaluations_wait_no_longer(params, monkeypatch):
     assert len(waits.places) == engine.num_steps
 
 
+@needs_fake_cuda
 def test_a_fake_gpu_notices_waits_and_other_devices():
     with fake_gpu(FORWARD, counts=[2]) as waits:
         values = torch.ones(3, device=FORWARD)
