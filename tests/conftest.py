@@ -108,9 +108,12 @@ def turnsmith():
     return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ranks():
-    """Return a function that runs another one on 1 to 8 gloo ranks: `ranks(num_ranks, function, *arguments)`."""
+    """Return a function that runs another one on 1 to 8 gloo ranks: `ranks(num_ranks, function, *arguments)`.
+
+    Each test file has processes of its own, because torch caches process groups of earlier calls by the shape of a mesh.
+    """
     pool = RankPool()
     yield pool
     pool.close()
@@ -176,9 +179,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.ranks)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local_ray(tmp_path_factory):
-    """Connect to Ray at the address in TURNSMITH_RAY, or start a local one for all tests of the process."""
+    """Connect to Ray at the address in TURNSMITH_RAY, or start a local one for all tests of a file."""
     from turnsmith.cluster.connection import connect, disconnect
 
     logs = tmp_path_factory.mktemp("ray")

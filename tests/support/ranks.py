@@ -1,4 +1,4 @@
-"""Pool of gloo processes for tests of many ranks: started once per test session, a new process group for each call."""
+"""Pool of gloo processes for tests of many ranks: started once per test file, a new process group for each call."""
 
 import datetime
 import multiprocessing
