@@ -87,16 +87,16 @@ class RankPool:
             for connection in ready:
                 rank = waiting.pop(connection)
                 try:
-                    results[rank], failure, trace = pickle.loads(connection.recv_bytes())
+                    results[rank], failure, trace, ended = pickle.loads(connection.recv_bytes())
                 except EOFError:
-                    failure, trace = self._describe_death(rank), "it sent no result"
+                    failure, trace, ended = self._describe_death(rank), "it sent no result", 0.0
                 if failure:
                     failure.add_note(f"on rank {rank} of {num_ranks}:\n{trace}")
-                    failures.append(failure)
+                    failures.append((ended, rank, failure))
                     end = min(end, time.monotonic() + GRACE_S)
         if failures:
-            # A death is the cause of the other ranks' errors.
-            raise next((failure for failure in failures if isinstance(failure, RankDied)), failures[0])
+            # A death is the cause of the other ranks' errors, otherwise the first exception. Results can arrive in another order.
+            raise min(failures)[-1]
         if waiting:
             raise RanksTimedOut(f"ranks {sorted(waiting.values())} of {num_ranks} take more than {limit_s:g} s")
         return [results[rank] for rank in range(num_ranks)]
@@ -131,8 +131,12 @@ def _serve(connection: Connection, path: list[str]) -> None:
         connection.send_bytes(_dump(*_run(call, rank, num_ranks, store, limit_s)))
 
 
-def _run(call: bytes, rank: int, num_ranks: int, store: str, limit_s: float) -> tuple[Any, BaseException | None, str]:
-    """Run a call in a process group of its own; return its result, its exception and the traceback."""
+Outcome = tuple[Any, BaseException | None, str, float]
+"""Result of a rank, its exception, the traceback, and the end in seconds of a clock that all processes share."""
+
+
+def _run(call: bytes, rank: int, num_ranks: int, store: str, limit_s: float) -> Outcome:
+    """Run a call in a process group of its own."""
     import torch
     from torch import distributed
 
@@ -151,19 +155,19 @@ def _run(call: bytes, rank: int, num_ranks: int, store: str, limit_s: float) -> 
             )
             torch.manual_seed(0)
             function, arguments = pickle.loads(call)
-            return function(*arguments), None, ""
+            return function(*arguments), None, "", time.monotonic()
     except BaseException as error:
-        return None, error, traceback.format_exc()
+        return None, error, traceback.format_exc(), time.monotonic()
     finally:
         if distributed.is_initialized():
             distributed.destroy_process_group()
 
 
-def _dump(result: Any, error: BaseException | None, trace: str) -> bytes:
+def _dump(result: Any, error: BaseException | None, trace: str, ended: float) -> bytes:
     """Pickle a result and an exception; replace what cannot be restored by a description."""
     try:
-        dumped = pickle.dumps((result, error, trace))
+        dumped = pickle.dumps((result, error, trace, ended))
         pickle.loads(dumped)
         return dumped
     except Exception as fault:
-        return pickle.dumps((None, RuntimeError(f"the result cannot be pickled: {error or fault!r}"), trace))
+        return pickle.dumps((None, RuntimeError(f"the result cannot be pickled: {error or fault!r}"), trace, ended))
