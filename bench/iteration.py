@@ -6,8 +6,8 @@
 Both sides train copies of one model in float32, with the same prompts, group size 8, optimizer and loss. An iteration collects
 episodes with a tool in this process, computes advantages and makes one optimizer step. Every turn has the same number of
 sampled tokens, and every answer of the tool the same length. So both sides process equally many tokens of each kind. Turnsmith
-also computes old log-probs and verifies its digests, which TRL does not. The sides take turns; the table shows medians of the
-rounds after a warm-up.
+also verifies its digests, which TRL does not. Both sides make one optimizer step, so neither computes old log-probs: TRL skips
+them then, and Turnsmith uses those of its engine. The sides take turns; the table shows medians of the rounds after a warm-up.
 
 Before the rounds, both compute the loss of one frozen batch. Its samples have unequal lengths, random advantages and perturbed
 old log-probs. Losses and gradients must agree to 1e-4, or the script exits with 1. With `--check` it also exits with 1 if
@@ -38,7 +38,6 @@ from turnsmith.config import ModelConfig, OptimizerConfig, StageConfig
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.torch.blocks import blocks_for
 from turnsmith.engines.torch.inprocess import InProcessEngine
-from turnsmith.recipes.rl import add_old_logprobs
 from turnsmith.recipes.steps import batch_samples
 from turnsmith.rollouts.samples import to_samples
 from turnsmith.training.local import LocalTrainer
@@ -74,8 +73,6 @@ class TurnsmithSide:
         with stopwatch.time("collect"):
             groups = await self._collect(number)
             samples = [sample for group in groups for sample in to_samples(group, advantages(group))]
-        with stopwatch.time("old log-probs"):
-            samples = await add_old_logprobs(self._trainer, samples, self._stage)
         with stopwatch.time("update"):
             for batch in batch_samples(samples, self._stage, seed=number):
                 await self._trainer.step(batch, make_loss([sample for packed in batch for sample in packed.samples]))
@@ -201,6 +198,7 @@ def make_stage(workload: Workload) -> StageConfig:
         clip_eps_low=0.2,
         clip_eps_high=0.28,
         zero_advantage="final",
+        old_logprobs="engine",
         optimizer=OptimizerConfig(learning_rate=1e-6, max_tokens_per_micro_batch=MICRO_BATCH_TOKENS),
     )
 
@@ -223,14 +221,13 @@ def print_table(sides: dict[str, list[Stopwatch]], workload: Workload) -> bool:
         f"{workload.prompts} prompts x {GROUP_SIZE} episodes x {workload.turns} turns x ({workload.sampled} sampled + "
         f"{workload.observed} observed), {torch.get_num_threads()} threads, float32, medians of {len(sides['TRL'])} rounds"
     )
-    parts = ("collect", "old log-probs", "update")
-    print(
-        f"{'':12}{'seconds':>10}" + "".join(f"{part:>15}" for part in parts) + f"{'turnsmith is':>14}{'required':>10}"
-    )
+    parts = ("collect", "update")
+    columns = "".join(f"{part:>15}" for part in (*parts, "CPU seconds"))
+    print(f"{'':12}{'seconds':>10}{columns}{'turnsmith is':>15}{'required':>10}")
     totals = {name: median(lap.total for lap in laps) for name, laps in sides.items()}
     for name, laps in sides.items():
         shares = "".join(f"{median(lap.seconds.get(part, 0.0) for lap in laps):15.2f}" for part in parts)
-        cpu, told = median(lap.cpu for lap in laps), f"{REQUIRED:14.1f}x" if name == "TRL" else ""
+        cpu, told = median(lap.cpu for lap in laps), f"{REQUIRED:9.1f}x" if name == "TRL" else ""
         print(f"{name:12}{totals[name]:10.2f}{shares}{cpu:15.2f}{totals[name] / totals['turnsmith']:14.2f}x{told}")
     return totals["TRL"] >= REQUIRED * totals["turnsmith"]
 

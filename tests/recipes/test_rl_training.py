@@ -14,6 +14,7 @@ from turnsmith.algo.names import ALGORITHMS
 from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig
 from turnsmith.errors import TrainingError
+from turnsmith.recipes import rl
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
 from turnsmith.recipes.rl import add_old_logprobs, learn
@@ -75,6 +76,17 @@ async def test_old_logprobs_selects_trainer_or_engine(trainer, sampled, whose, r
     metrics = await learn(trainer, to_groups(moved, stage), Iteration(0, stage, bare_run()))
     assert metrics["loss/ratio_mean"] == approx(ratio, rel=1e-4)
     assert all((a.sampled_logprobs == b.sampled_logprobs).all() for a, b in zip(samples, scored, strict=True))
+
+
+async def test_the_trainer_scores_a_random_part_if_the_engines_logprobs_are_used(sampled, monkeypatch):
+    moved = await sampled(attempts(2, 2, 2, 2), 0.1)
+    samples, groups = [to_sample(attempt, 1.0) for attempt in moved], to_groups(moved, STAGE)
+    engines = STAGE.model_copy(update={"old_logprobs": "engine"})
+    monkeypatch.setattr(rl, "NUM_TOKENS", samples[0].num_loss_tokens + 1)
+    parts = [rl.choose_scored(samples, groups, Iteration(number, engines, bare_run())) for number in range(8)]
+    assert {len(part) for part in parts} == {2}
+    assert len({part[0].trajectory_id for part in parts}) > 1
+    assert rl.choose_scored(samples, groups, Iteration(0, STAGE, bare_run())) == samples
 
 
 async def test_training_reports_the_gap_and_stops_above_the_bound(trainer, sampled):

@@ -139,7 +139,10 @@ class StageConfig(Section):
     zero_advantage: Literal["final", "resolved"] = "resolved"
     """Drop a group if all final rewards are equal (`final`, as the paper says), or if all test verdicts are (`resolved`)."""
     old_logprobs: Literal["trainer", "engine"] = "trainer"
-    """Source of π_old, the log-probs under the policy at the start of an iteration: the trainer's or the engine's."""
+    """Source of π_old, the log-probs under the policy at the start of an iteration: the trainer's or the engine's.
+
+    The engine's save a forward pass; the trainer then computes its own for a random part of the tokens, as a check.
+    """
     is_cap: float | None = Field(None, ge=1)
     """Cap of truncated importance sampling, which weights token losses by min(π_old / π_sampler, cap); off if absent."""
     denominator: Literal["batch", "group"] = "batch"

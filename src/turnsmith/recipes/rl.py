@@ -20,7 +20,7 @@ from turnsmith.recipes.context import Iteration, RunContext
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
 from turnsmith.recipes.metrics import describe, merge_steps, report
-from turnsmith.recipes.sampler_check import check_sampler, measure_gap
+from turnsmith.recipes.sampler_check import NUM_TOKENS, check_sampler, draw, measure_gap
 from turnsmith.recipes.steps import batch_samples, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
 from turnsmith.rollouts.rollout import plan_rollouts
@@ -114,10 +114,9 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     if not samples:
         return counts | {"optimizer/steps": 0.0}
     share = run.config.trainer.share_prefixes
-    samples = await add_old_logprobs(trainer, samples, stage, share_prefixes=share)
-    gap = measure_gap(samples, run.config.logprob_gap)
-    if stage.old_logprobs == "engine":
-        samples = [replace(sample, old_logprobs=None) for sample in samples]
+    scored = await add_old_logprobs(trainer, choose_scored(samples, kept, iteration), stage, share_prefixes=share)
+    gap = measure_gap(scored, run.config.logprob_gap)
+    samples = scored if stage.old_logprobs == "trainer" else samples
     if stage.is_cap:
         counts |= describe_weights(samples, stage.is_cap)
         samples = [correct(sample, stage.is_cap) for sample in samples]
@@ -126,6 +125,15 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     steps = await take_steps(trainer, batches, make_loss, label, run.progress)
     means = merge_steps(steps, [sum(packed.num_loss_tokens for packed in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
+
+
+def choose_scored(samples: list[Sample], groups: Sequence[Group], iteration: Iteration) -> list[Sample]:
+    """Choose the samples for whose tokens the trainer computes log-probs: all, or a random part if π_old is the engine's."""
+    if iteration.stage.old_logprobs == "trainer":
+        return samples
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    drawn = {each.trajectory_id for each in draw(trajectories, NUM_TOKENS, iteration.seed("sampler"))}
+    return [sample for sample in samples if sample.trajectory_id in drawn] or samples
 
 
 async def add_old_logprobs(
