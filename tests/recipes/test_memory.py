@@ -70,6 +70,12 @@ def test_the_shipped_policy_fits_with_room_for_all_its_episodes():
     assert training > 3 * weights > 0
 
 
+def test_the_gpu_of_an_engine_beside_ranks_holds_no_training():
+    config = RunConfig(trainer=TrainerConfig(kind="fsdp", num_ranks=4), model=ModelConfig(dtype="bfloat16"))
+    shape = read_shape(TINY)
+    assert estimate(config, shape, torch.device("cuda")) == (6 * shape.num_parameters, 0.0)
+
+
 @pytest.mark.parametrize(("checkpointing", "num_forwards"), [("none", 1), ("full", 2), ("selective", 2)])
 def test_the_base_model_recomputes_what_the_configuration_says(checkpointing, num_forwards):
     model = load_base(RunConfig(trainer=TrainerConfig(activation_checkpointing=checkpointing)))

@@ -83,3 +83,10 @@ def test_a_run_in_one_process_is_planned_from_the_shipped_policy():
     parts = dict(list_parts(plan))
     assert parts["engine: weights"] == parts["communication"] == 0
     assert 0 < parts["training, peak"] < GIB
+
+
+def test_an_engine_in_this_process_has_a_gpu_of_its_own_beside_ranks():
+    arguments = ["--trainer.kind", "fsdp", "--trainer.num_ranks", "3"]
+    plan = plan_hardware(load(ROOT / "configs/laptop.toml", arguments, RunConfig))
+    assert plan.engine_weights == 3 * plan.training.weights
+    assert plan.sampling == plan.engine_weights + plan.episode

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.policy.ranks import read_layout
+from turnsmith.recipes.policy.ranks import FSDP, read_layout
 from turnsmith.training.directories import find_model
 from turnsmith.training.footprint import Footprint, count_largest_tokens, find_footprint
 from turnsmith.training.fsdp.mesh import RankLayout
@@ -29,11 +29,14 @@ class HardwarePlan:
     """Weights of the engine, if it does not share the trainer's; divided by the tensor parallelism of vLLM."""
     episode: float
     """Keys and values of one episode of the longest context."""
+    is_apart: bool
+    """True if the engine has a GPU of its own: an engine in the driver's process, beside ranks."""
 
     @property
     def sampling(self) -> float:
-        """Memory while the engine samples and the trainer waits, for the cache of a single episode."""
-        return self.training.weights + self.training.moments + self.engine_weights + self.episode
+        """Memory of a GPU while the engine samples and the trainer waits, for the cache of a single episode."""
+        trainer = 0.0 if self.is_apart else self.training.weights + self.training.moments
+        return trainer + self.engine_weights + self.episode
 
     @property
     def peak(self) -> float:
@@ -48,8 +51,13 @@ def plan_hardware(config: RunConfig) -> HardwarePlan:
     footprint = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, gpu_bytes=gpu_bytes)
     context = max([config.agent.max_context, *(part.max_context for part in config.training.values())])
     shards = find_tensor_parallelism(config)
-    weights = 0 if config.engine.kind == "inprocess" else itemsize * shape.num_parameters / shards
-    return HardwarePlan(layout, num_tokens, footprint, weights, context * bytes_per_token(shape, itemsize) / shards)
+    is_apart = trainer.kind == FSDP and config.engine.kind == "inprocess"
+    if is_apart:
+        weights = find_footprint(shape, trainer, RankLayout(), itemsize=itemsize, num_tokens=0).weights
+    else:
+        weights = 0 if config.engine.kind == "inprocess" else itemsize * shape.num_parameters / shards
+    episode = context * bytes_per_token(shape, itemsize) / shards
+    return HardwarePlan(layout, num_tokens, footprint, weights, episode, is_apart)
 
 
 def bytes_per_token(shape: ModelShape, itemsize: int) -> int:
@@ -82,7 +90,8 @@ def list_parts(plan: HardwarePlan) -> Iterator[tuple[str, float]]:
         yield "training, peak", plan.training.total
     yield "engine: weights", plan.engine_weights
     yield "engine: keys and values of an episode", plan.episode
-    yield "sampling, with the trainer's weights and moments", plan.sampling
+    beside = "on a GPU of its own" if plan.is_apart else "with the trainer's weights and moments"
+    yield f"sampling, {beside}", plan.sampling
 
 
 def describe_layout(plan: HardwarePlan) -> str:

@@ -34,19 +34,22 @@ def plan_cache(config: RunConfig, directory: Path) -> int:
 def estimate(config: RunConfig, shape: ModelShape, device: torch.device) -> tuple[float, float]:
     """Estimate the bytes of the weights, and of gradients, optimizer and activations if the run trains.
 
-    All ranks share the memory of a CPU, but each rank has a GPU of its own.
+    All ranks share the memory of a CPU, but each rank has a GPU of its own, and so has an engine in this process beside ranks.
     """
     trainer, num_tokens = config.trainer, count_largest_tokens(config)
     layout = RankLayout(trainer.num_ranks, trainer.cp, trainer.dp_replicate, trainer.cp_kind)
     itemsize = getattr(torch, config.model.dtype).itemsize
+    engine = 0.0
+    # The engine shares a local trainer's weights, and has a copy of those of ranks.
+    if trainer.kind == "fsdp" and config.engine.kind == "inprocess":
+        engine = find_footprint(shape, trainer, RankLayout(), itemsize=itemsize, num_tokens=0).weights
+        if device.type == "cuda":
+            return engine, 0.0
     gpu_bytes = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
     one_rank = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, gpu_bytes=gpu_bytes)
     num_ranks = 1 if gpu_bytes else layout.num_ranks
-    weights, training = num_ranks * one_rank.weights, num_ranks * (one_rank.total - one_rank.weights)
-    # The engine shares a local trainer's weights, and has a copy of those of ranks.
-    if trainer.kind == "fsdp" and config.engine.kind == "inprocess":
-        weights += find_footprint(shape, trainer, RankLayout(), itemsize=itemsize, num_tokens=0).weights
-    return weights, training if num_tokens else 0.0
+    training = num_ranks * (one_rank.total - one_rank.weights) if num_tokens else 0.0
+    return engine + num_ranks * one_rank.weights, training
 
 
 def longest_context(config: RunConfig) -> int:
