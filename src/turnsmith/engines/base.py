@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,3 +111,11 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """End all running turns with an error and refuse new ones. May be called twice."""
+
+
+@runtime_checkable
+class SleepingEngine(Protocol):
+    """Engine that can free the memory of GPUs which it shares with a trainer."""
+
+    async def sleep(self) -> None:
+        """Free memory until `load_weights`, if the engine shares GPUs with a trainer. Raises EngineError during a turn."""

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import pytest
 import torch
@@ -110,6 +111,31 @@ def disturb(model, seed):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=noise), alpha=0.01)
+
+
+async def test_a_server_on_a_cluster_wakes_with_new_weights_and_refuses_requests_without_its_key(local_ray, tmp_path):
+    from turnsmith.cluster.servers import make_place
+
+    model = make_model()
+    wanted = ServerRequirements(
+        BASE, model.config, "float32", max_context=256, num_episodes=8, kv_bytes=10**8, seed=0, sleeps=True
+    )
+    engine = open_vllm(VllmConfig(python=PYTHON), wanted, tmp_path, make_place(0, is_shared=True))
+    try:
+        for seed in range(2):
+            await engine.sleep()
+            disturb(model, seed)
+            await engine.load_weights(SharedWeights(1 + seed, model))
+            answers = await ask_all(engine)
+            for row, answer in zip(PROMPTS, answers, strict=True):
+                expected = plain_logprobs(model, row, answer.token_ids)
+                np.testing.assert_allclose(answer.logprobs, expected, rtol=0, atol=ROUNDING)
+        client = engine._replicas[0]._client
+        for route in ("sleep", "collective_rpc", "inference/v1/generate"):
+            assert httpx2.post(f"{client.address}/{route}", json={}).status_code == 401
+        assert client.call("GET", "/is_sleeping") == {"is_sleeping": False}
+    finally:
+        engine.close()
 
 
 async def test_later_turns_are_scored_after_their_whole_history(open_engine):

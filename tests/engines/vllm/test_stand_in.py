@@ -8,33 +8,28 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
-from support.engines.vllm_python import write_vllm_python
+from support.engines.vllm_python import ask, assert_sampled_by, count_turns, want, write_vllm_python
 from support.machine.host_processes import wait_for
-from support.models.small_models import VOCABULARY, make_model, stream
+from support.models.small_models import make_model, stream
 from turnsmith.config import VllmConfig
-from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, StreamedWeights
+from turnsmith.engines.base import SavedWeights, SharedWeights, StreamedWeights
 from turnsmith.engines.vllm.engine import open_vllm
-from turnsmith.engines.vllm.settings import ServerRequirements
 from turnsmith.errors import EngineError, UsageError
 
 TESTS = Path(__file__).parents[2]
 SECRET = "sk-nobody-shall-see"
-PROMPT = np.arange(20) % VOCABULARY
 
 
 @pytest.fixture
-def faults(tmp_path, monkeypatch):
+def faults(tmp_path):
     """Return the file that controls the stand-in's faults."""
-    monkeypatch.setenv("STAND_IN_FAULTS", str(tmp_path / "faults"))
     return tmp_path / "faults"
 
 
 @pytest.fixture
-def python(tmp_path, faults):
+def python(tmp_path):
     """Return an interpreter whose vLLM is the stand-in."""
     return write_vllm_python(tmp_path)
 
@@ -49,38 +44,14 @@ def base(tmp_path):
 def open_engine(python, base):
     opened = []
 
-    def open_engine(**changes):
+    def open_engine(*, sleeps=False, **changes):
         settings = {"python": python} | changes
-        opened.append(open_vllm(VllmConfig(**settings), want(base)))
+        opened.append(open_vllm(VllmConfig(**settings), want(base, sleeps=sleeps)))
         return opened[-1]
 
     yield open_engine
     for engine in opened:
         engine.close()
-
-
-def want(base, **changes):
-    config = make_model().config
-    facts = {"dtype": "float32", "max_context": 200, "num_episodes": 8, "kv_bytes": 10**8, "seed": 0}
-    return ServerRequirements(base, config, **facts | changes)
-
-
-def ask(episode="a", num=8, stop=frozenset()):
-    return GenerateRequest(episode, PROMPT, num, stop, seed=0)
-
-
-@torch.no_grad()
-def assert_sampled_by(model, *answers):
-    """Assert that the log-probs are those that the stand-in computes from these weights."""
-    plain = model.get_input_embeddings().weight.double().sum(1).log_softmax(0).numpy()
-    for answer in answers:
-        np.testing.assert_allclose(answer.logprobs, plain[answer.token_ids], rtol=0, atol=1e-5)
-
-
-def count_turns(faults):
-    """Count the turns that the stand-in has begun to sample."""
-    turns = faults.with_name("turns")
-    return turns.read_text().count("begun") if turns.exists() else 0
 
 
 def find_servers():
@@ -174,6 +145,66 @@ async def test_stale_prefix_cache_is_detected(open_engine, faults):
         await engine.load_weights(SharedWeights(1, make_model(seed=1)))
 
 
+async def test_a_sleeping_server_wakes_in_the_documented_order_around_new_weights(open_engine, faults):
+    engine, routes = open_engine(sleeps=True, replicas=2), faults.with_name("routes")
+    await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+    routes.unlink()
+    await engine.sleep()
+    with pytest.raises(EngineError, match="sleeps until it gets new weights"):
+        await engine.generate(ask())
+    await engine.load_weights(SharedWeights(2, make_model(seed=2)))
+    expected = [
+        "/sleep?level=1",
+        "/update_weight_version",
+        "/wake_up?tags=weights",
+        "/start_weight_update",
+        "/update_weights",
+        "/finish_weight_update",
+        "/collective_rpc",
+        "/wake_up?tags=kv_cache&tags=scheduling",
+        "/collective_rpc",
+        "/reset_prefix_cache",
+        "/collective_rpc",
+        "/update_weight_version",
+    ]
+    told = routes.read_text().splitlines()
+    # Two servers are asked at once, but each only after its last answer.
+    assert sorted(told) == sorted(2 * expected) and list(dict.fromkeys(told)) == list(dict.fromkeys(expected))
+    answers = await asyncio.gather(*(engine.generate(ask(f"e{number}")) for number in range(2)))
+    assert_sampled_by(make_model(seed=2), *answers)
+
+
+async def test_weights_that_change_while_a_server_wakes_are_sent_once_more(open_engine, faults):
+    engine, routes = open_engine(sleeps=True), faults.with_name("routes")
+    faults.write_text("spoil-1")
+    await engine.sleep()
+    routes.unlink()
+    await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+    assert not faults.read_text() and routes.read_text().count("/start_weight_update") == 2
+    assert_sampled_by(make_model(seed=1), await engine.generate(ask()))
+
+
+async def test_a_server_that_dies_asleep_is_restarted_with_the_new_weights(open_engine):
+    engine = open_engine(sleeps=True)
+    await engine.sleep()
+    await kill(find_servers()[0][0])
+    await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+    assert_sampled_by(make_model(seed=1), await engine.generate(ask()))
+
+
+async def test_an_engine_that_does_not_sleep_stays_awake_and_none_sleeps_during_a_turn(open_engine, faults):
+    engine = open_engine()
+    await engine.sleep()
+    assert_sampled_by(make_model(), await engine.generate(ask()))
+    engine.close()
+    sleeper = open_engine(sleeps=True)
+    running = asyncio.create_task(sleeper.generate(ask(num=100)))
+    await wait_for(lambda: count_turns(faults) == 2)
+    with pytest.raises(EngineError, match="while turns were being sampled"):
+        await sleeper.sleep()
+    await running
+
+
 async def test_turns_of_a_dead_server_are_sampled_again_with_the_same_weights(open_engine, faults):
     engine = open_engine()
     await engine.load_weights(SharedWeights(4, make_model(seed=1)))
@@ -187,13 +218,10 @@ async def test_turns_of_a_dead_server_are_sampled_again_with_the_same_weights(op
     assert find_servers()[0] != [server]
 
 
-# A socket of an event loop is left open here since weights travel through a process group; its owner is not known yet.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_dead_server_is_restarted_up_to_the_limit(open_engine, faults, monkeypatch):
     monkeypatch.setattr("turnsmith.engines.vllm.replica.MAX_RESTARTS", 2)
     engine = open_engine()
-    (server,), _ = find_servers()
-    os.kill(server, signal.SIGKILL)
+    await kill(find_servers()[0][0])
     await engine.load_weights(SharedWeights(1, make_model(seed=1)))
     faults.write_text("die")
     answer = await engine.generate(ask())
@@ -267,6 +295,12 @@ time.sleep(600)
     child.kill()
     await child.communicate()
     assert await are_gone(processes)
+
+
+async def kill(server):
+    """Kill a server and wait until it is gone: httpx leaves a socket open if the server goes between two of its calls."""
+    os.kill(server, signal.SIGKILL)
+    assert await are_gone([server])
 
 
 async def are_gone(processes, timeout_s=20.0):

@@ -36,6 +36,8 @@ class Served(nn.Module):
 class Worker:
     """Worker of a server, called as by HTTP; an error of the worker refuses the request."""
 
+    host = "127.0.0.1"
+
     def __init__(self, transport):
         self.transport, self.version, self.num_chunks = transport, "", 0
 

@@ -18,7 +18,7 @@ SMALL = {"agent": {"max_context": 512, "max_new_tokens": 32}, "rollouts": {"conc
 
 
 @pytest.fixture
-def open_kind(tmp_path, monkeypatch):
+def open_kind(tmp_path):
     """Open the policy of an engine and a trainer by name."""
 
     async def open_kind(engine, trainer="local"):
@@ -30,7 +30,6 @@ def open_kind(tmp_path, monkeypatch):
             return {"vllm": {"python": write_vllm_python(tmp_path)}}
         return {"openai": {"address": server.address, "model": MODEL}} if name == "openai" else {}
 
-    monkeypatch.setenv("STAND_IN_FAULTS", str(tmp_path / "faults"))
     pytest.importorskip("openai", reason="turnsmith[endpoint] is not installed")
     pytest.importorskip("uvicorn", reason="turnsmith[dev] is not installed")
     from support.engines.chat_server import MODEL, say, serving

@@ -2,6 +2,7 @@
 
 import socket
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -24,22 +25,28 @@ class ServerRefused(EngineError):
 class Client:
     """HTTP client of one vLLM server, with a new connection for each request."""
 
-    def __init__(self, address: str, path: str | None = None) -> None:
-        """Send requests to the Unix socket at `path`, or else to `address`."""
-        self.address = address
+    def __init__(self, address: str, path: str | None = None, key: str = "") -> None:
+        """Send requests to the Unix socket at `path`, or else to `address`, which may change. `key` is the server's, if any."""
+        self.address = address.rstrip("/")
         self._socket = path
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._turns = httpx2.AsyncClient(
             transport=httpx2.AsyncHTTPTransport(
                 uds=path, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0)
             ),
-            base_url=address,
+            headers=self._headers,
             timeout=httpx2.Timeout(TURN_TIMEOUT_S, pool=None),
         )
+
+    @property
+    def host(self) -> str:
+        """Name or IP address of the server's machine."""
+        return "127.0.0.1" if self._socket else urlsplit(self.address).hostname or ""
 
     async def sample(self, route: str, body: dict[str, Any]) -> dict[str, Any]:
         """Send a request for one turn and return the answer. Raises ServerGone, ServerRefused."""
         try:
-            return read(await self._turns.post(route, json=body))
+            return read(await self._turns.post(self.address + route, json=body))
         except httpx2.HTTPError as error:
             self._give_up(error)
 
@@ -51,8 +58,8 @@ class Client:
             raise ServerGone(f"vLLM at {self.address} is gone: its socket accepts no connections")
         transport = httpx2.HTTPTransport(uds=self._socket)
         try:
-            with httpx2.Client(transport=transport, base_url=self.address, timeout=timeout_s) as client:
-                return read(client.request(method, route, json=body))
+            with httpx2.Client(transport=transport, headers=self._headers, timeout=timeout_s) as client:
+                return read(client.request(method, self.address + route, json=body))
         except httpx2.HTTPError as error:
             self._give_up(error)
 

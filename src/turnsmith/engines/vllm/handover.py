@@ -39,14 +39,16 @@ class WeightsDiffer(EngineError):
 class Sender:
     """Sender of weights to one idle server, connected by a process group."""
 
-    def __init__(self, client: Client, backend: str, num_workers: int, *, check_held: bool) -> None:
+    def __init__(
+        self, client: Client, backend: str, num_workers: int, *, check_held: bool, sleeps: bool = False
+    ) -> None:
         """Connect to the workers of a server. `check_held`: compare the weights that its layers hold, not those that arrived.
 
-        Raises ServerGone, ServerRefused, EngineError.
+        `sleeps`: the server may sleep, and each transfer wakes it. Raises ServerGone, ServerRefused, EngineError.
         """
-        self._client, self._check_held = client, check_held
-        device, store, size = find_device(backend), listen(), 1 + num_workers
-        init_info = {"port": store.port, "backend": backend, "size": size}
+        self._client, self._check_held, self._sleeps = client, check_held, sleeps
+        device, store, size = find_device(backend), listen(client.host), 1 + num_workers
+        init_info = {"host": store.host, "port": store.port, "backend": backend, "size": size}
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(client.call, "POST", "/init_weight_transfer_engine", {"init_info": init_info})
             try:
@@ -59,6 +61,8 @@ class Sender:
     def begin(self) -> None:
         """Mark the server's weights as unknown, and announce new ones."""
         self._client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
+        if self._sleeps:  # no effect on a server that is awake
+            self._client.call("POST", "/wake_up?tags=weights")
         self._client.call("POST", "/start_weight_update")
 
     def send(self, weights: Sequence[Weight], dtype: torch.dtype) -> None:
@@ -80,11 +84,20 @@ class Sender:
     def finish(self, policy_version: int, digests: dict[str, int]) -> None:
         """End the update. The server gets its new policy version only after its digests were compared."""
         self._client.call("POST", "/finish_weight_update", {})
+        if self._sleeps:
+            self._wake_cache()
         if not self._client.call("POST", "/reset_prefix_cache")["success"]:
             raise EngineError("vLLM did not clear its KV cache, which was computed with the earlier weights")
         for reported in self._client.ask_workers("turnsmith_held" if self._check_held else "turnsmith_arrived"):
             compare_layers(reported, digests, policy_version)
         self._client.call("POST", "/update_weight_version", {"new_version": str(policy_version)})
+
+    def _wake_cache(self) -> None:
+        """Wake what still sleeps: KV cache and scheduler. Raises WeightsDiffer if that changes the weights of a worker."""
+        before = self._client.ask_workers("turnsmith_held")
+        self._client.call("POST", "/wake_up?tags=kv_cache&tags=scheduling")
+        if self._client.ask_workers("turnsmith_held") != before:
+            raise WeightsDiffer("the weights that vLLM holds changed while its KV cache woke up")
 
     def abandon(self) -> None:
         """End an update whose weights did not all arrive; the server's weights stay unknown."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from turnsmith.config import VllmConfig
@@ -67,6 +68,11 @@ class Replica:
         """Set the weights that a restarted server gets. Return the sender that brings them to the running one."""
         self._weights = weights
         return self._sender
+
+    def sleep(self) -> None:
+        """Free the server's memory until new weights are sent; a dead server is restarted then. Raises EngineError."""
+        with suppress(ServerGone):
+            self._client.call("POST", "/sleep?level=1")
 
     async def repair(self, error: EngineError) -> None:
         """Send the weights once more after the error of a transfer, or restart the server if it died. Raises EngineError."""
@@ -147,8 +153,13 @@ class Replica:
 
     def _connect_and_send(self) -> None:
         """Connect to the server's workers and send the current weights. Raises WeightsDiffer, ServerGone, ServerRefused."""
-        backend, check_held = self._config.backend, self._compares_held
-        self._sender = Sender(self._client, backend, self._num_workers, check_held=check_held)
+        self._sender = Sender(
+            self._client,
+            self._config.backend,
+            self._num_workers,
+            check_held=self._compares_held,
+            sleeps=self._required.sleeps,
+        )
         [error] = hand_over(self._weights, self._required.torch_dtype, [self._sender])
         if error:
             raise error

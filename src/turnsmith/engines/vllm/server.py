@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -96,6 +96,12 @@ class Server:
         # The server reports only that its engine failed; the engine's own error is in an earlier line.
         reasons = [line.rpartition("] ")[2].strip() for line in lines if "ValueError:" in line or "MemoryError" in line]
         return f"{reasons[-1] if reasons else last} (its log is {self.log})"
+
+
+Start = Callable[[str, list[str], Path], Server]
+"""Function that starts a server from a Python interpreter, arguments and the path of its log."""
+Place = Callable[[int], tuple[Client, Start]]
+"""Function that returns client and start of the server of a replica, by its number."""
 
 
 def check_interpreter(python: str) -> None:

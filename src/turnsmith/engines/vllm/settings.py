@@ -40,6 +40,8 @@ class ServerRequirements:
     seed: int
     is_extended: bool = False
     """True if `model` has another context extension than the configuration in `directory`."""
+    sleeps: bool = False
+    """True if servers free their memory while the trainer computes."""
 
     @property
     def shape(self) -> dict[str, int]:
@@ -71,11 +73,10 @@ def override_rope(config: PretrainedConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in POSITIONS if getattr(config, name, None) is not None}
 
 
-def list_arguments(required: ServerRequirements, socket: Path, *, eager: bool, more: Sequence[str]) -> list[str]:
-    """Return the command-line arguments that start a vLLM server."""
+def list_arguments(required: ServerRequirements, *, eager: bool, more: Sequence[str]) -> list[str]:
+    """Return the command-line arguments of a vLLM server, except those of its socket or address."""
     settings = {
         "model": required.directory,
-        "uds": socket,
         "dtype": required.dtype,
         "max-model-len": required.max_context,
         "max-num-seqs": required.num_episodes,

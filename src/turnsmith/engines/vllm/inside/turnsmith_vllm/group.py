@@ -4,16 +4,15 @@ Both sides may have a default process group for other purposes. The backend is g
 or NCCL, which moves them between GPUs. Nothing else differs between the two.
 """
 
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
-from torch.distributed import PrefixStore, Store, TCPStore
+from torch.distributed import PrefixStore, TCPStore
 
-HOST = "127.0.0.1"
-"""Address of the trainer's process for the servers, which run on the same machine."""
 SENDER = 0
 """Rank of the trainer's process."""
 TIMEOUT = timedelta(minutes=10)
@@ -26,7 +25,7 @@ class WeightGroup:
     def __init__(self, backend: str, device: torch.device, store: TCPStore, rank: int, size: int) -> None:
         """Join the group; block until all `size` ranks have joined. Tensors that are sent lie on `device`."""
         self.device = device
-        self._group = BACKENDS[backend](PrefixStore("weights", store), rank, size)
+        self._group = BACKENDS[backend](store, rank, size)
         self._store = store
         # NCCL connects the ranks at the first broadcast.
         wait(self.broadcast([torch.zeros(1, device=device)]))
@@ -48,30 +47,37 @@ def wait(broadcasts: Iterable[Any]) -> None:
         broadcast.wait()
 
 
-def listen() -> TCPStore:
-    """Open the store by which a sender and its receivers find each other, on a free port."""
-    return TCPStore(HOST, 0, is_master=True, wait_for_workers=False, timeout=TIMEOUT)
+def find_own_address(host: str) -> str:
+    """Find the IPv4 address under which `host` reaches this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 1))  # chooses a route, and sends nothing
+        return str(probe.getsockname()[0])
 
 
-def connect(port: int) -> TCPStore:
+def listen(receiver: str) -> TCPStore:
+    """Open the store by which a sender and its receivers, on the machine `receiver`, find each other, on a free port."""
+    return TCPStore(find_own_address(receiver), 0, is_master=True, wait_for_workers=False, timeout=TIMEOUT)
+
+
+def connect(host: str, port: int) -> TCPStore:
     """Connect a receiver to the store of its sender."""
-    return TCPStore(HOST, port, is_master=False, timeout=TIMEOUT)
+    return TCPStore(host, port, is_master=False, timeout=TIMEOUT)
 
 
-def make_gloo(store: Store, rank: int, size: int) -> Any:
-    """Make a group of processes of one machine, whatever the name of its host resolves to."""
+def make_gloo(store: TCPStore, rank: int, size: int) -> Any:
+    """Make a group of processes that find each other by IP address, whatever the names of their hosts resolve to."""
     gloo: Any = distributed.ProcessGroupGloo
     options = gloo._Options()
-    options._devices = [gloo.create_device(hostname=HOST)]
+    options._devices = [gloo.create_device(hostname=find_own_address(store.host))]
     options._timeout = TIMEOUT
-    return gloo(store, rank, size, options)
+    return gloo(PrefixStore("weights", store), rank, size, options)
 
 
-def make_nccl(store: Store, rank: int, size: int) -> Any:
+def make_nccl(store: TCPStore, rank: int, size: int) -> Any:
     """Make a group of processes with one GPU each."""
     options = distributed.ProcessGroupNCCL.Options()
     options._timeout = TIMEOUT
-    return distributed.ProcessGroupNCCL(store, rank, size, options)
+    return distributed.ProcessGroupNCCL(PrefixStore("weights", store), rank, size, options)
 
 
-BACKENDS: dict[str, Callable[[Store, int, int], Any]] = {"gloo": make_gloo, "nccl": make_nccl}
+BACKENDS: dict[str, Callable[[TCPStore, int, int], Any]] = {"gloo": make_gloo, "nccl": make_nccl}

@@ -33,6 +33,8 @@ ROPE = ("rope_type", "factor", "original_max_position_embeddings")
 class GroupInit(WeightTransferInitInfo):
     """Message that tells the workers of a server how to join the group of their sender."""
 
+    host: str
+    """IP address of the sender."""
     port: int
     backend: str
     """`gloo` or `nccl`."""
@@ -67,7 +69,9 @@ class GroupTransport(WeightTransferEngine[GroupInit, GroupUpdate]):
         self.shutdown()
         device = self.device if init_info.backend == "nccl" else torch.device("cpu")
         rank = 1 + self.parallel_config.rank
-        self.group = WeightGroup(init_info.backend, device, connect(init_info.port), rank, init_info.size)
+        self.group = WeightGroup(
+            init_info.backend, device, connect(init_info.host, init_info.port), rank, init_info.size
+        )
 
     def start_weight_update(self) -> None:
         """Prepare the layers for new weights."""

@@ -9,14 +9,19 @@ The file named by STAND_IN_FAULTS contains words that select faults, read at eac
 - `lose-N` refuses the next N updates, and leaves the sender's group,
 - `forget` reports other weights than it received,
 - `narrow` reports that it cannot compute the model's heads,
-- `remember` reports that it keeps its prefixes.
+- `remember` reports that it keeps its prefixes,
+- `spoil-N` changes the held weights at the next N wakes of the KV cache.
+
+It appends the route of each control request to the file `routes` beside that file.
 """
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
 import random
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import numpy as np
@@ -60,9 +65,13 @@ class StandIn:
         self.version = "default"
         self.is_updating = False
         self.group: WeightGroup | None = None
+        self.sleeping: set[str] = set()
+        """Tags of the memory that is freed."""
 
     async def generate(self, request: Request) -> Response:
         asked = await request.json()
+        if self.sleeping:
+            return JSONResponse({"error": {"message": "the server sleeps"}}, 400)
         if "die" in faults():
             drop_fault("die")
             os._exit(1)
@@ -124,14 +133,14 @@ class StandIn:
 
     async def join(self, request: Request) -> Response:
         told = (await request.json())["init_info"]
-        store = await asyncio.to_thread(connect, told["port"])
+        store = await asyncio.to_thread(connect, told["host"], told["port"])
         cpu = torch.device("cpu")
         self.group = await asyncio.to_thread(WeightGroup, told["backend"], cpu, store, 1, told["size"])
         return JSONResponse({})
 
     async def start(self, request: Request) -> Response:
-        if self.is_updating:
-            return JSONResponse({"error": {"message": "a weight update is already active"}}, 500)
+        if self.is_updating or "weights" in self.sleeping:
+            return JSONResponse({"error": {"message": "a weight update is already active, or the weights sleep"}}, 500)
         self.is_updating, self.arriving = True, {}
         return JSONResponse({})
 
@@ -152,6 +161,19 @@ class StandIn:
         self.is_updating, self.weights = False, self.arriving
         return JSONResponse({})
 
+    async def sleep(self, request: Request) -> Response:
+        self.sleeping = {"weights", "kv_cache"}
+        return JSONResponse({"level": int(request.query_params["level"])})
+
+    async def wake(self, request: Request) -> Response:
+        """Wake tags as vLLM does: with a tag that is awake, nothing happens."""
+        tags = {tag for tag in request.query_params.getlist("tags") if tag != "scheduling"}
+        if tags <= self.sleeping:
+            self.sleeping -= tags
+            if "kv_cache" in tags and has_fault("spoil"):
+                self.weights["model.embed_tokens.weight"][0, 0] += 1
+        return JSONResponse({"status": "sleeping" if self.sleeping else "awake"})
+
     async def set_version(self, request: Request) -> Response:
         self.version = (await request.json())["new_version"]
         return JSONResponse({})
@@ -160,10 +182,25 @@ class StandIn:
         return JSONResponse({"success": "remember" not in faults()})
 
 
+def record(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Record the route and query of each control request before it is answered."""
+
+    async def recorded(request: Request) -> Response:
+        if request.url.path != "/inference/v1/generate":
+            with FAULTS.with_name("routes").open("a") as routes:
+                routes.write(f"{request.url.path}?{request.url.query}".rstrip("?") + "\n")
+        return await handler(request)
+
+    return recorded
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    for name in ("--model", "--uds", "--dtype", "--logprobs-mode"):
+    for name in ("--model", "--dtype", "--logprobs-mode"):
         parser.add_argument(name, required=True)
+    for name in ("--uds", "--host", "--middleware"):
+        parser.add_argument(name)
+    parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--max-model-len", type=int, required=True)
     parser.add_argument("--hf-overrides", default="{}")
     parser.add_argument("--enforce-eager", action="store_true")
@@ -178,6 +215,13 @@ def main() -> None:
         "/finish_weight_update": server.finish,
         "/reset_prefix_cache": server.succeed,
         "/update_weight_version": server.set_version,
+        "/sleep": server.sleep,
+        "/wake_up": server.wake,
     }
-    routes = [Route(path, handler, methods=["POST"]) for path, handler in posts.items()]
-    uvicorn.run(Starlette(routes=[*routes, Route("/health", server.succeed)]), uds=options.uds, log_level="warning")
+    routes = [Route(path, record(handler), methods=["POST"]) for path, handler in posts.items()]
+    app = Starlette(routes=[*routes, Route("/health", server.succeed)])
+    if options.middleware:
+        module, _, name = options.middleware.rpartition(".")
+        app.add_middleware(getattr(importlib.import_module(module), name))
+    place = {"uds": options.uds} if options.uds else {"host": options.host, "port": options.port}
+    uvicorn.run(app, **place, log_level="warning")
