@@ -47,6 +47,11 @@ def test_the_paper_has_16_nodes_of_8_gpus(make_config):
     assert plan.episode == 131_072 * 320 * 1024 / 8
 
 
+def test_servers_with_gpus_of_their_own_take_no_memory_of_ranks(make_config):
+    plan = plan_hardware(make_config("paper-72b-stage2", "--engine.placement", "own"))
+    assert plan.engine_weights > 0 and plan.sampling == plan.engine_weights + plan.episode
+
+
 def test_dry_run_prints_the_table_of_the_page(make_config, turnsmith, tmp_path):
     make_config("paper-72b-stage2")
     arguments = ["run", ROOT / "configs/paper-72b-stage2.toml", "--dry-run", "--model.path", tmp_path]

@@ -2,7 +2,8 @@
 
 `connection` connects this process to Ray, and `keeper` keeps a local Ray that ends with the run. `group` starts ranks, calls
 a method on all of them, and kills all if one fails; `actor` is the process of one rank, and `placement` reserves its GPU.
-`trainer` implements the interface of a trainer over such a group. Only this package imports Ray. Recipes import it.
+`trainer` implements the interface of a trainer over such a group. `servers` starts vLLM servers on the nodes. Only this
+package imports Ray. Recipes import it.
 """
 
 import os

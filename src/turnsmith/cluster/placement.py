@@ -62,6 +62,39 @@ def list_nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
+def list_places(num_gpus: int) -> list[tuple[str, list[int]]]:
+    """List the places for servers of `num_gpus` GPUs of one node: id of the node, and numbers of the GPUs. Nodes take turns.
+
+    Without GPUs, each node has one place.
+    """
+    nodes = sorted((node["NodeID"], int(node["Resources"].get("GPU", 0))) for node in list_nodes())
+    if not num_gpus:
+        return [(node, []) for node, _ in nodes]
+    firsts = sorted((first, node) for node, count in nodes for first in range(0, count - num_gpus + 1, num_gpus))
+    return [(node, list(range(first, first + num_gpus))) for first, node in firsts]
+
+
+def check_servers(num_servers: int, num_gpus: int, num_ranks: int, *, is_shared: bool) -> None:
+    """Raise UsageError unless the cluster can hold all ranks and all servers, each with `num_gpus` GPUs of one node."""
+    num_places, available = len(list_places(num_gpus)), int(total("GPU"))
+    if num_servers > num_places:
+        raise UsageError(
+            f"engine.vllm.replicas is {num_servers}, and the cluster has room for {num_places} servers with {num_gpus} GPUs of "
+            "one node each: start fewer, or lower --tensor-parallel-size in engine.vllm.arguments"
+        )
+    if is_shared and num_ranks != available:
+        raise UsageError(
+            f"engine.placement shared needs a rank on each GPU, and the cluster has {available} GPUs for trainer.num_ranks "
+            f"{num_ranks}: set one to the other, or use placement own"
+        )
+    needed = num_ranks + num_servers * num_gpus * (not is_shared)
+    if needed > available:
+        raise UsageError(
+            f"{num_ranks} ranks and {num_servers} servers with {num_gpus} GPUs each need {needed} GPUs, and the cluster has "
+            f"{available}: lower trainer.num_ranks or engine.vllm.replicas, or use placement shared"
+        )
+
+
 async def reserve(num_ranks: int, share: dict[str, float]) -> Places:
     """Reserve a place for each rank. Raises RanksLost if too few nodes are left, UsageError if other work occupies them."""
     group = placement_group([share] * num_ranks, strategy="PACK")

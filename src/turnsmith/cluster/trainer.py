@@ -67,6 +67,7 @@ class RankTrainer:
 
     async def publish(self) -> StreamedWeights:
         """Return a stream of the current weights. Rank 0 sends the full parameters, one chunk at a time."""
+        await self._call("free_cache")
         version = await self._retry(lambda: self._group.read("policy_version"), "publish")
         return StreamedWeights(version, (await self._call("list_shapes"))[0], self._stream)
 

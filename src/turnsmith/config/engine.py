@@ -78,6 +78,8 @@ class EngineConfig(Section):
     """Options of the engine, if it has any (docs/extending.md)."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB of the KV cache. If absent: enough for all concurrent episodes, but at most half of the free memory."""
+    placement: Literal["own", "shared"] | None = None
+    """Place of vLLM servers on the cluster of a trainer with ranks: GPUs of their own, or those of the ranks; if absent, here."""
     vllm: VllmConfig = VllmConfig()
     """Settings of `kind = "vllm"`."""
     openai: EndpointConfig | None = None
@@ -89,4 +91,15 @@ class EngineConfig(Section):
             raise ValueError("the kind vllm needs either vllm.python, an interpreter with vLLM, or vllm.address")
         if self.vllm.address and self.vllm.replicas > 1:
             raise ValueError("vllm.replicas above 1 needs vllm.python: vllm.address is the address of one server")
+        return self
+
+    @model_validator(mode="after")
+    def _is_placeable(self) -> "EngineConfig":
+        if self.placement and not (self.kind == "vllm" and self.vllm.python and self.kv_memory_gb):
+            raise ValueError(
+                "placement starts vLLM servers on a cluster: set kind = vllm, vllm.python, and kv_memory_gb, the GiB of the KV "
+                "cache on each GPU of a server"
+            )
+        if self.placement == "shared" and self.vllm.backend == "nccl":
+            raise ValueError("placement shared cannot use vllm.backend nccl, which connects different GPUs: use gloo")
         return self

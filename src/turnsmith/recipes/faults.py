@@ -18,7 +18,7 @@ from turnsmith.grading.logparse import PARSERS
 from turnsmith.recipes.plan import check_hardware
 from turnsmith.recipes.policy.base import find_chat_facts
 from turnsmith.recipes.policy.names import ENGINES, TRAINERS
-from turnsmith.recipes.policy.ranks import FSDP, check_ranks
+from turnsmith.recipes.policy.ranks import FSDP, check_placement, check_ranks
 from turnsmith.runs.folder import find_stage
 from turnsmith.sandboxes.names import SANDBOXES, load_provider
 from turnsmith.synthesis.sources import check_source
@@ -78,6 +78,8 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     for section, table, part in parts:
         if part.options or part.kind not in table.paths:  # the built-in ones import torch
             yield partial(table.bind, part.kind, part.options, f"{section}.options")
+    if config.engine.placement:
+        yield partial(check_placement, config)
     if config.trainer.kind == FSDP:
         yield partial(check_ranks, config)
         yield partial(check_hardware, config)

@@ -1,12 +1,11 @@
 """Plan of a run's hardware: layout of ranks, and memory of one rank by part. Imports no torch."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.policy.ranks import FSDP, read_layout
+from turnsmith.recipes.policy.ranks import FSDP, find_number, read_layout
 from turnsmith.training.directories import find_model
 from turnsmith.training.footprint import Footprint, count_largest_tokens, find_footprint
 from turnsmith.training.fsdp.mesh import RankLayout
@@ -30,7 +29,7 @@ class HardwarePlan:
     episode: float
     """Keys and values of one episode of the longest context."""
     is_apart: bool
-    """True if the engine has a GPU of its own: an engine in the driver's process, beside ranks."""
+    """True if the engine has GPUs of its own beside ranks: in the driver's process, or by `engine.placement`."""
 
     @property
     def sampling(self) -> float:
@@ -51,11 +50,12 @@ def plan_hardware(config: RunConfig) -> HardwarePlan:
     footprint = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, gpu_bytes=gpu_bytes)
     context = max([config.agent.max_context, *(part.max_context for part in config.training.values())])
     shards = find_tensor_parallelism(config)
-    is_apart = trainer.kind == FSDP and config.engine.kind == "inprocess"
-    if is_apart:
+    is_inprocess = config.engine.kind == "inprocess"
+    is_apart = trainer.kind == FSDP and (is_inprocess or config.engine.placement == "own")
+    if is_apart and is_inprocess:
         weights = find_footprint(shape, trainer, RankLayout(), itemsize=itemsize, num_tokens=0).weights
     else:
-        weights = 0 if config.engine.kind == "inprocess" else itemsize * shape.num_parameters / shards
+        weights = 0 if is_inprocess else itemsize * shape.num_parameters / shards
     episode = context * bytes_per_token(shape, itemsize) / shards
     return HardwarePlan(layout, num_tokens, footprint, weights, episode, is_apart)
 
@@ -67,8 +67,7 @@ def bytes_per_token(shape: ModelShape, itemsize: int) -> int:
 
 def find_tensor_parallelism(config: RunConfig) -> int:
     """Find the number of GPUs over which a vLLM server divides the model, in its arguments; 1 for other engines."""
-    given = re.search(r"(?:--tensor-parallel-size|-tp)[= ](\d+)", " ".join(config.engine.vllm.arguments))
-    return int(given[1]) if given and config.engine.kind == "vllm" else 1
+    return find_number(config, "--tensor-parallel-size|-tp")
 
 
 def check_hardware(config: RunConfig) -> None:

@@ -35,6 +35,7 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     else:
         samples, counts = await collect_samples(rft, tasks, run)
     batches = make_epochs(samples, rft, run.config.seed, share_prefixes=run.config.trainer.share_prefixes)
+    await policy.rest()
     with closing(await policy.start_training(rft.optimizer, total_steps=len(batches))) as trainer:
         steps = await take_steps(trainer, batches, make_loss, "RFT: training", run.progress)
         await trainer.save(files.checkpoint)

@@ -64,6 +64,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     trajectories = await collect(iteration, pool)
     groups = form_groups(trajectories, iteration)
     collected = time.monotonic()
+    await run.token_policy.rest()
     # The sampler is checked before training changes the weights.
     sampler = await check_sampler(trainer, trajectories, iteration)
     metrics = describe(groups) | describe_abilities(run.train_tasks.list_abilities())

@@ -9,7 +9,7 @@ from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import OptimizerConfig
-from turnsmith.engines.base import Engine, SavedWeights, StreamedWeights, WeightSource
+from turnsmith.engines.base import Engine, SavedWeights, SleepingEngine, StreamedWeights, WeightSource
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.engines.weights import load_weights
 from turnsmith.recipes.policy.base import OpenTrainer, PolicySetup, Start
@@ -34,6 +34,11 @@ class TokenPolicy:
     @property
     def dialogues(self) -> TokenDialogueFactory:
         return TokenDialogueFactory(self.engine, self.renderer)
+
+    async def rest(self) -> None:
+        """Let an engine that shares GPUs with the trainer free their memory until `take`. Raises EngineError."""
+        if isinstance(self.engine, SleepingEngine):
+            await self.engine.sleep()
 
     async def start_training(self, optimizer: OptimizerConfig, total_steps: int = 0) -> Trainer:
         """Open a trainer for one stage, with a new optimizer over the current weights."""

@@ -1,6 +1,8 @@
 """Layout of a trainer's ranks, and checks of it before anything is loaded. Imports neither torch nor Ray."""
 
 import json
+import math
+import re
 from typing import Any
 
 from turnsmith.config import RunConfig
@@ -23,6 +25,29 @@ def check_ranks(config: RunConfig) -> None:
             "engine.kind inprocess samples in the process that starts the run, whose GPU a cluster may give to a rank: use "
             "engine.kind vllm, or remove cluster.address to use this machine only"
         )
+
+
+def check_placement(config: RunConfig) -> None:
+    """Check that a run whose vLLM servers are placed on a cluster has one. Raises UsageError."""
+    require("ray", subject="engine.placement")
+    if config.trainer.kind != FSDP:
+        raise UsageError(
+            f"engine.placement {config.engine.placement} starts servers on the cluster of a trainer with ranks: set trainer.kind "
+            f"= {FSDP}, or remove engine.placement to start them on this machine"
+        )
+
+
+def count_server_gpus(config: RunConfig) -> int:
+    """Count the GPUs over which one vLLM server divides the model, from its arguments."""
+    return math.prod(
+        find_number(config, names) for names in ("--tensor-parallel-size|-tp", "--pipeline-parallel-size|-pp")
+    )
+
+
+def find_number(config: RunConfig, names: str) -> int:
+    """Find the value of an argument of the vLLM servers; 1 if it is absent. A bar separates the names of the argument."""
+    given = re.search(rf"(?:^| )(?:{names})[= ](\d+)", " ".join(config.engine.vllm.arguments))
+    return int(given[1]) if given and config.engine.kind == "vllm" else 1
 
 
 def read_layout(config: RunConfig) -> RankLayout:

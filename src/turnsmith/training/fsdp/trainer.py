@@ -161,6 +161,11 @@ class ShardedTrainer(OptimizerSteps):
         distributed.all_reduce(sums)
         return make_surprisal(kept, sums.cpu())
 
+    def free_cache(self) -> None:
+        """Return GPU memory that torch keeps for later tensors, since an engine may share the GPU."""
+        if self.mesh.device.type == "cuda":
+            torch.cuda.empty_cache()
+
     def list_shapes(self) -> dict[str, tuple[int, ...]]:
         """Map the name of each parameter to its full shape."""
         return list_shapes(self.model)
