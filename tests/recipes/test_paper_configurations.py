@@ -16,6 +16,8 @@ HARDWARE = {
     "cluster.address": "",
     "trainer.num_ranks": 4,
     "engine.kind": "inprocess",
+    "engine.placement": None,
+    "engine.kv_memory_gb": 1.0,
     "model.device": "cpu",
     "model.threads": 1,
     "sandbox.memory_mb": 256,
