@@ -54,6 +54,11 @@ def find_actors():
     return {actor: list_descendants(actor) for actor in actors}
 
 
+def read_gpus(process):
+    entries = Path(f"/proc/{process}/environ").read_text().split("\0")
+    return next(entry.partition("=")[2] for entry in entries if entry.startswith("CUDA_VISIBLE_DEVICES="))
+
+
 def read_command(process):
     try:
         return Path(f"/proc/{process}/cmdline").read_text()
@@ -65,7 +70,7 @@ def read_command(process):
 @pytest.mark.slow
 @pytest.mark.ranks
 @pytest.mark.timeout(900)
-def test_servers_end_with_their_killed_driver(base, tmp_path):
+def test_servers_have_gpus_of_their_own_and_end_with_their_killed_driver(base, tmp_path):
     code = f"""
 import sys, time
 from pathlib import Path
@@ -76,16 +81,19 @@ from turnsmith.config import VllmConfig
 from turnsmith.engines.vllm.engine import open_vllm
 folder = Path({str(tmp_path)!r})
 connect("", folder / "logs")
-config = VllmConfig(python=write_vllm_python(folder))
-engine = open_vllm(config, want(folder / "base"), folder / "logs", make_place(0, is_shared=True))
+config = VllmConfig(python=write_vllm_python(folder), replicas=2)
+engine = open_vllm(config, want(folder / "base"), folder / "logs", make_place(2, is_shared=False))
 print("ready", flush=True)
 time.sleep(600)
 """
-    environment = os.environ | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    # Ray believes that this machine has four GPUs.
+    pretended = {"RAY_OVERRIDE_RESOURCES": '{"GPU": 4}'}
+    environment = os.environ | pretended | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout.readline() == "ready\n"
         processes = list_descendants(driver.pid)
-        assert sum("turnsmith_vllm.server" in read_command(each) for each in processes) == 2
+        started = [each for each in processes if "turnsmith_vllm.server" in read_command(each)]
+        assert sorted(map(read_gpus, started)) == ["0,1", "0,1", "2,3", "2,3"]  # each is a watcher and a server
         driver.kill()
         wait_for_end(processes)
     assert not any(map(runs, processes))

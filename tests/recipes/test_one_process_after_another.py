@@ -4,6 +4,7 @@ Journals are filled beforehand, so that what trains is known; what they lack is 
 """
 
 import json
+from itertools import groupby
 
 import torch
 from pytest import fixture, mark, raises
@@ -113,6 +114,33 @@ async def test_a_stage_keeps_the_configured_number_of_checkpoints(make_run, fill
         fill(run, STAGE, iteration)
     await run_stage(STAGE, run.train_tasks, run)
     assert [folder.iteration("one", iteration).checkpoint.exists() for iteration in range(2)] == [not num_kept, True]
+
+
+async def test_an_engine_that_shares_gpus_sleeps_while_the_trainer_computes(make_run, fill, fill_rft, monkeypatch):
+    events, run = [], make_run()
+
+    def record(owner, name, event):
+        method = getattr(owner, name)
+
+        async def recorded(*arguments):
+            events.append(event)
+            return await method(*arguments)
+
+        monkeypatch.setattr(owner, name, recorded)
+
+    async def sleep():
+        events.append("sleep")
+
+    run.policy.engine.sleep = sleep
+    record(run.policy.engine, "load_weights", "wake")
+    for name in ("step", "logprobs", "surprisal"):
+        record(LocalTrainer, name, "compute")
+    fill_rft()
+    for iteration in range(2):
+        fill(run, STAGE, iteration)
+    await run_rft(RFT, run.train_tasks, run)
+    await run_stage(STAGE, run.train_tasks, run)
+    assert [event for event, _ in groupby(events)] == ["sleep", "compute", "wake"] * 3
 
 
 async def test_a_resumed_run_loads_finished_rft_and_repeats_nothing(make_run, fill_rft, folder):

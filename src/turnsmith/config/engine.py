@@ -77,7 +77,7 @@ class EngineConfig(Section):
     options: Annotated[dict[str, Any], PathKey()] = {}
     """Options of the engine, if it has any (docs/extending.md)."""
     kv_memory_gb: float | None = Field(None, gt=0)
-    """GiB of the KV cache. If absent: enough for all concurrent episodes, but at most half of the free memory."""
+    """GiB of the KV cache (per GPU with `placement`). If absent: enough for all episodes, but at most half of the free memory."""
     placement: Literal["own", "shared"] | None = None
     """Place of vLLM servers on the cluster of a trainer with ranks: GPUs of their own, or those of the ranks; if absent, here."""
     vllm: VllmConfig = VllmConfig()
@@ -101,5 +101,8 @@ class EngineConfig(Section):
                 "cache on each GPU of a server"
             )
         if self.placement == "shared" and self.vllm.backend == "nccl":
-            raise ValueError("placement shared cannot use vllm.backend nccl, which connects different GPUs: use gloo")
+            raise ValueError(
+                "placement shared cannot use vllm.backend nccl, which connects different GPUs, and CUDA IPC is not "
+                "implemented: set vllm.backend = gloo"
+            )
         return self
