@@ -12,16 +12,17 @@ import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from turnsmith.cluster.network import ANSWER_S, Address, is_closed
 from turnsmith.config.extras import require
 from turnsmith.errors import UsageError
 from turnsmith.runs.temporary import temporary_folder
 
-ANSWER_S = 5.0
-"""Seconds within which a cluster must accept a connection."""
 OBJECT_STORE_BYTES = 2**30
 """Memory of a local Ray for arguments and results of calls; what exceeds it is written to disk."""
 FAILURE_DETECTION = {"health_check_period_ms": 1_000, "health_check_initial_delay_ms": 5_000}
@@ -34,10 +35,14 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 
 @dataclass
 class _Connection:
-    """Address of the cluster to which this process is connected, and what to release at the end."""
+    """Cluster to which this process is connected, and what to release at the end."""
 
     address: str | None = None
     """Address as configured: empty for a local Ray, None without a connection."""
+    renew: Callable[[], None] = lambda: None
+    """Function that connects in the same way again."""
+    daemon: Address = ("", 0)
+    """Address of Ray's daemon on this machine."""
     resources: ExitStack | None = None
 
 
@@ -56,8 +61,21 @@ def connect(address: str, logs: Path, gpus: str | None = None) -> None:
     disconnect()
     with ExitStack() as resources:
         choose_token(is_local=not address)
-        join_cluster(address or start_local(resources, logs, gpus))
+        _current.daemon = join_cluster(address or start_local(resources, logs, gpus))
+        _current.renew = partial(connect, address, logs, gpus)
         _current.address, _current.resources = address, resources.pop_all()
+
+
+def own_daemon() -> Address:
+    """Return the address of Ray's daemon on this machine."""
+    return _current.daemon
+
+
+def restore() -> None:
+    """Connect again if Ray's daemon on this machine has ended. A local Ray is started anew. Raises UsageError."""
+    if _current.address is not None and is_closed(_current.daemon):
+        disconnect()
+        _current.renew()
 
 
 def disconnect() -> None:
@@ -126,8 +144,11 @@ def last_line(log: Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "its log is empty")
 
 
-def join_cluster(address: str) -> None:
-    """Connect this process to a running cluster. Raises UsageError in one sentence for each known cause."""
+def join_cluster(address: str) -> Address:
+    """Connect this process to a running cluster; return the address of Ray's daemon on this machine.
+
+    Raises UsageError in one sentence for each known cause.
+    """
     check_answer(address)
     import ray
 
@@ -136,6 +157,8 @@ def join_cluster(address: str) -> None:
     except Exception as error:
         ray.shutdown()
         raise UsageError(explain(error, address)) from error
+    own = ray.get_runtime_context().get_node_id()
+    return next((node["NodeManagerAddress"], node["NodeManagerPort"]) for node in ray.nodes() if node["NodeID"] == own)
 
 
 def check_answer(address: str) -> None:

@@ -15,6 +15,8 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from torch import distributed
 
 from turnsmith.cluster.actor import END, MakeWorker, RankActor, RankReport
+from turnsmith.cluster.connection import own_daemon
+from turnsmith.cluster.network import is_closed
 from turnsmith.cluster.placement import Places, choose_share, count_places, reserve
 from turnsmith.errors import RanksLost, TurnsmithError
 
@@ -24,6 +26,8 @@ CHECK_EVERY_S = 30.0
 """Seconds between two checks, during a call, that all ranks still answer."""
 SILENCE_S = 300.0
 """Seconds without an answer after which a rank counts as lost."""
+WATCH_EVERY_S = 1.0
+"""Seconds between two checks, during a call, that the nodes still run Ray."""
 START = "start"
 """Phase in which ranks import their modules; until its end they need not answer."""
 
@@ -127,12 +131,16 @@ class RankGroup:
     def _check_running(self) -> None:
         if not self._actors:
             raise RanksLost("the ranks are not running")
+        # Ray ends this process if a call finds the daemon gone.
+        if is_closed(own_daemon()):
+            self.kill()
+            raise RanksLost("Ray on this machine has ended")
 
     async def _finish(self, answers: list[Any], method: str) -> list[Any]:
         """Wait for the answers of all ranks. At the first failure, wait for equal ones, or kill the group, and raise."""
         futures = [to_future(answer) for answer in answers]
         try:
-            await self._wait(futures, must_answer=method != START)
+            await finish_first(self._wait(futures, must_answer=method != START), self._watch_nodes())
         except BaseException:
             self.kill()
             raise
@@ -161,6 +169,15 @@ class RankGroup:
             elif not done and must_answer and deadline == math.inf:
                 await self._check_answers()
 
+    async def _watch_nodes(self) -> None:
+        """Raise RanksLost as soon as Ray has ended on this machine or on a node of the ranks; Ray notices it seconds later."""
+        daemons = {own_daemon()} | (self._places.daemons if self._places else set())
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            for address in daemons:
+                if await asyncio.to_thread(is_closed, address):
+                    raise RanksLost(f"Ray on the machine {address[0]} has ended")
+
     async def _check_answers(self) -> None:
         """Raise RanksLost unless all ranks answer within `SILENCE_S`."""
         try:
@@ -173,6 +190,18 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in a thread of its own, and return its result."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
+
+
+async def finish_first(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Wait until one of the coroutines ends, and cancel the others. Raises its error."""
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def to_future(answer: Any) -> "asyncio.Future[Any]":

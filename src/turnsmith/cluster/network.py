@@ -1,12 +1,29 @@
-"""Network interfaces of this machine."""
+"""Network interfaces of this machine, and ports of others."""
 
 import fcntl
 import socket
 import struct
 from contextlib import suppress
 
+ANSWER_S = 5.0
+"""Seconds within which a machine must accept a connection."""
 GET_ADDRESS = 0x8915
 """Request SIOCGIFADDR of Linux's ioctl: the IPv4 address of an interface."""
+
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+def is_closed(address: Address) -> bool:
+    """Return True if a machine answers that no process listens at this port. A machine that does not answer may be slow."""
+    try:
+        socket.create_connection(address, ANSWER_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def find_interface(address: str) -> str | None:

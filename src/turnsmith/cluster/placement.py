@@ -9,6 +9,7 @@ from typing import Any
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 
+from turnsmith.cluster.network import Address, is_closed
 from turnsmith.errors import RanksLost, UsageError
 
 PLACE_S = 600.0
@@ -24,6 +25,8 @@ class Places:
     """Number of each rank's bundle in the placement group. Ranks of one node are consecutive."""
     share: dict[str, float]
     """Resources of one rank."""
+    daemons: set[Address]
+    """Addresses of Ray's daemons on the nodes of the ranks."""
 
     def release(self) -> None:
         """Give the places back, and kill what still runs there."""
@@ -58,8 +61,13 @@ def count_on(resources: dict[str, float], share: dict[str, float]) -> int:
 
 
 def list_nodes() -> list[dict[str, Any]]:
-    """List the living nodes of the cluster."""
-    return [node for node in ray.nodes() if node["Alive"]]
+    """List the living nodes of the cluster. Ray itself notices seconds later that a daemon has ended."""
+    return [node for node in ray.nodes() if node["Alive"] and not is_closed(find_daemon(node))]
+
+
+def find_daemon(node: dict[str, Any]) -> Address:
+    """Return the address at which Ray's daemon on a node listens."""
+    return node["NodeManagerAddress"], node["NodeManagerPort"]
 
 
 def list_places(num_gpus: int) -> list[tuple[str, list[int]]]:
@@ -109,8 +117,9 @@ async def reserve(num_ranks: int, share: dict[str, float]) -> Places:
                     "smaller trainer.num_ranks"
                 )
         nodes = placement_group_table(group)["bundles_to_node_id"]
+        daemons = {find_daemon(node) for node in ray.nodes() if node["NodeID"] in nodes.values()}
         # Ray does not order bundles by node.
-        return Places(group, sorted(range(num_ranks), key=lambda bundle: (nodes[bundle], bundle)), share)
+        return Places(group, sorted(range(num_ranks), key=lambda bundle: (nodes[bundle], bundle)), share, daemons)
     except BaseException:
         remove_placement_group(group)
         raise

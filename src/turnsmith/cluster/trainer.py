@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turnsmith.algo.algorithm import LossFn, Metrics
+from turnsmith.cluster.connection import restore
 from turnsmith.cluster.group import RankGroup, wait_for
 from turnsmith.engines.base import StreamedWeights
 from turnsmith.errors import RanksLost, TrainingError
@@ -120,6 +121,7 @@ class RankTrainer:
         """Start the ranks if none run, and bring them to the state after the last finished step."""
         if self._group.is_running:
             return
+        restore()
         await self._group.start(self._choose_size())
         if self._checkpoint:
             await self._group.call("load", self._checkpoint)

@@ -1,4 +1,4 @@
-"""Trainers of ranks that kill themselves at a chosen point."""
+"""Trainers of ranks that kill a process at a chosen point."""
 
 import os
 import signal
@@ -18,13 +18,13 @@ POINTS = {
     "before the update": ("update", True),
     "after the update": ("update", False),
 }
-"""Point of a step → the trainer's method there, and True if the rank dies before it."""
+"""Point of a step → the trainer's method there, and True if the fault comes before it."""
 DURING_SAVE = "during a save"
 
 
 @dataclass(frozen=True)
 class FragileStart:
-    """Function that opens the trainer of a rank, which dies at a point when a file of that name appears in `folder`."""
+    """Function that opens the trainer of a rank, which kills a process at a point when a file of that name is in `folder`."""
 
     start: RankStart
     folder: Path
@@ -39,21 +39,24 @@ class FragileStart:
         return trainer
 
     def _guard(self, point: str, function: Callable[..., Any], is_before: bool) -> Callable[..., Any]:
-        """Wrap a function: before or after it, die if the file of the point exists."""
+        """Wrap a function: before or after it, kill if the file of the point exists."""
 
         def guarded(*arguments: Any, **options: Any) -> Any:
             if is_before:
-                self._die_if_asked(point)
+                self._kill_if_asked(point)
             result = function(*arguments, **options)
             if not is_before:
-                self._die_if_asked(point)
+                self._kill_if_asked(point)
             return result
 
         return guarded
 
-    def _die_if_asked(self, point: str) -> None:
+    def _kill_if_asked(self, point: str) -> None:
         file = self.folder / point
         if file.exists():
+            # The parent of a rank's process is Ray's daemon on the node.
+            victim = {"rank": os.getpid, "node": os.getppid}[file.read_text()]()
             file.unlink()
             (self.folder / "died").write_text(str(time.time()))
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(victim, signal.SIGKILL)
+            time.sleep(60)  # Nothing else comes from the node of a killed daemon.
