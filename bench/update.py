@@ -42,7 +42,7 @@ from turnsmith.algo.packing import pack
 from turnsmith.algo.prefixes import Family, find_families
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.engines.torch import attention
-from turnsmith.training.model import logprobs_of_sampled, measure_in_chunks, measure_logprobs
+from turnsmith.training.model import logprobs_of_sampled, measure_logprobs
 from turnsmith.types import Sample
 
 CLIP = {"clip_eps_low": 0.2, "clip_eps_high": 0.28}
@@ -346,7 +346,7 @@ def measure_logits(shape: Shape) -> tuple[float, float]:
         )[0]
 
     def ours(hidden: Tensor, token_ids: Tensor) -> Tensor:
-        return torch.cat(measure_in_chunks(measure_logprobs, head, hidden, token_ids))
+        return measure_logprobs(head, hidden, token_ids)
 
     return measure_peak(ours, head.weight, num_sampled), measure_peak(trl, head.weight, num_all)
 

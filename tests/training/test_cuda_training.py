@@ -10,12 +10,13 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.torch.inprocess import InProcessEngine
+from turnsmith.training import head
 from turnsmith.training import model as model_module
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import MicroBatch
 
 WAITS_PER_MICRO_BATCH = 9
-"""Inputs to the device, the number of tokens in the loss, and the loss; none per layer or per chunk of the head."""
+"""Inputs to the device, the number of tokens in the loss, and the loss; none per layer or per tile of the head."""
 
 
 def policy_gradient(logprobs: torch.Tensor, tokens: LossTokens):
@@ -38,10 +39,16 @@ def run_on_fake_gpu(make_model, samples, device, kind, num_layers, method, *argu
     return result, waits.places
 
 
+def limit_logits(monkeypatch):
+    """Let several chunks or tiles of logits pass the head."""
+    for module, name in ((model_module, "MAX_CHUNK_LOGITS"), (head, "CPU_TILE"), (head, "GPU_TILE")):
+        monkeypatch.setattr(module, name, 61 * 5)
+
+
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
 @pytest.mark.parametrize("method", ["logprobs", "surprisal"])
 def test_scoring_on_fake_tensors_waits_as_often_with_more_layers(make_model, samples, monkeypatch, kind, method):
-    monkeypatch.setattr(model_module, "find_chunk_logits", lambda device: 61 * 5)
+    limit_logits(monkeypatch)
     (_, few), (_, many) = (run_on_fake_gpu(make_model, samples, FORWARD, kind, num, method) for num in (1, 4))
     assert few == many
     assert len(many) <= 2 * WAITS_PER_MICRO_BATCH
@@ -49,7 +56,7 @@ def test_scoring_on_fake_tensors_waits_as_often_with_more_layers(make_model, sam
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
 def test_a_step_on_fake_tensors_waits_as_often_with_more_layers(make_model, samples, monkeypatch, kind):
-    monkeypatch.setattr(model_module, "MAX_CHUNK_LOGITS", 61 * 5)
+    limit_logits(monkeypatch)
     (_, few), (metrics, many) = (
         run_on_fake_gpu(make_model, samples, META, kind, num, "step", policy_gradient) for num in (1, 4)
     )

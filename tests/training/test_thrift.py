@@ -3,14 +3,13 @@
 from functools import partial
 
 import pytest
-import torch
 
 from support.models.gradients import relative_error
 from support.models.small_models import make_model
 from support.peak_memory import peak_bytes
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.config import OptimizerConfig, TrainerConfig
-from turnsmith.training import model as model_module
+from turnsmith.training import head
 from turnsmith.training.activations.checkpointing import limit_activations
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import MicroBatch
@@ -35,8 +34,7 @@ async def take_step(trainer, samples):
 
 async def test_all_features_together_give_the_plain_loss_and_gradients(samples, monkeypatch):
     loss, expected = await take_step(open_trainer(TrainerConfig()), samples)
-    # Chunks of eight tokens pass the head.
-    monkeypatch.setattr(model_module, "MAX_CHUNK_LOGITS", 8 * 61)
+    monkeypatch.setattr(head, "CPU_TILE", 8 * 61)
     lean = open_trainer(LEAN)
     found_loss, found = await take_step(lean, samples)
     assert found_loss == pytest.approx(loss, rel=1e-6)
@@ -52,15 +50,3 @@ def test_all_features_together_take_a_fraction_of_the_memory(make_sample):
         loss_fn = partial(nll_loss, denominator=1.0)
         peaks.append(peak_bytes(lambda step=step, loss_fn=loss_fn: step([MicroBatch([sample])], loss_fn)))
     assert peaks[1] < 0.4 * peaks[0], peaks
-
-
-class GPU:
-    """Properties of a GPU with 80 GiB."""
-
-    total_memory = 80 * 2**30
-
-
-def test_chunks_of_the_head_are_longer_on_large_gpus(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: GPU)
-    chunks = [model_module.find_chunk_logits(torch.device(name)) for name in ("cpu", "cuda")]
-    assert chunks == [model_module.MAX_CHUNK_LOGITS, 80 * 2**30 // 32 // 12]

@@ -9,13 +9,14 @@ from math import gcd
 
 from turnsmith.config import RunConfig, TrainerConfig
 from turnsmith.training.fsdp.mesh import RankLayout
-from turnsmith.training.shape import CHUNK_COPIES, CHUNK_SHARE, MAX_CHUNK_LOGITS, ModelShape
+from turnsmith.training.shape import CPU_TILE, GPU_TILE, ModelShape
 
 MASTER_BYTES = 4
 """Bytes of one float32 weight. Its gradient has the same size."""
 MOMENT_BYTES = {"float32": 8.0, "bfloat16": 4.0, "8bit": 2 + 2 * 4 / 256, "host": 0.0}
 """Bytes of AdamW's two moments per weight, on the device of the weights. In 8 bits, blocks of 256 share a scale."""
-LOGIT_BYTES = 4 * CHUNK_COPIES
+LOGIT_BYTES = 2 * 4
+"""Bytes of one logit of a tile: a tile is computed while the last one still exists."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class Footprint:
     activations: float
     """Activations that all layers keep for the backward pass."""
     workspace: float
-    """Further activations and gradients of the layer in whose backward pass memory peaks."""
+    """Further activations and gradients of the layer whose backward pass has the peak; in one process, a tied head's gradient."""
     logits: float
-    """Logits of one chunk and their gradients; not in use at the same time as `workspace`."""
+    """Logits of tiles, and gradients of the head and of its inputs; not in use at the same time as `workspace`."""
 
     @property
     def total(self) -> float:
@@ -76,17 +77,19 @@ def find_footprint(
     num_offloaded = max(0, shape.num_layers - 2) if trainer.offload_activations and gpu_bytes else 0
     # On a CPU, the host's memory is the device's.
     moments = "float32" if trainer.moments == "host" and not gpu_bytes else trainer.moments
-    num_logits = min(
-        max(MAX_CHUNK_LOGITS, int((gpu_bytes or 0) * CHUNK_SHARE) // LOGIT_BYTES), targets * shape.vocab_size
-    )
+    communication = find_communication(shape, layout, itemsize)
+    num_logits = min(GPU_TILE if gpu_bytes else CPU_TILE, targets * shape.vocab_size)
+    # `communication` has a place for the gradient of the head. In one process, it is added to that of earlier micro-batches:
+    # at once, or after the backward pass if the head is the embedding.
+    of_head = 0 if communication else MASTER_BYTES * shape.head_matrix
     return Footprint(
         weights=MASTER_BYTES * parameters + casts,
         gradients=MASTER_BYTES * parameters,
         moments=MOMENT_BYTES[moments] * parameters,
-        communication=find_communication(shape, layout, itemsize),
+        communication=communication,
         activations=own * (shape.num_layers * layer.kept + outer - num_offloaded * 4 * shape.hidden_size),
-        workspace=own * (layer.peak - layer.kept),
-        logits=LOGIT_BYTES * num_logits + 4 * targets * shape.hidden_size,
+        workspace=own * (layer.peak - layer.kept) + of_head * shape.is_tied,
+        logits=LOGIT_BYTES * num_logits + 2 * 4 * targets * shape.hidden_size + of_head,
     )
 
 

@@ -8,8 +8,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, pad, scaled_dot_product_attention
-from torch.utils.checkpoint import checkpoint
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
@@ -29,8 +28,9 @@ from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.configuration import check_supported, read_config, report_model_errors
 from turnsmith.training.directories import find_model
+from turnsmith.training.head import HeadLogprobs
 from turnsmith.training.sampler_settings import weigh
-from turnsmith.training.shape import CHUNK_COPIES, CHUNK_SHARE, MAX_CHUNK_LOGITS
+from turnsmith.training.shape import MAX_CHUNK_LOGITS
 from turnsmith.training.shared_prefixes import SharedLayout
 from turnsmith.training.stopwatch import Stopwatch
 from turnsmith.types import MicroBatch
@@ -131,8 +131,8 @@ class PackedRow:
     """Ids of the tokens in the loss, `[targets]`, in the order of the samples."""
 
 
-Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
-"""Function of the output head, hidden states `[targets, hidden_size]` and the target ids that they predict."""
+Measure = Callable[[nn.Linear, Tensor, Tensor], Tensor]
+"""Function of the output head, hidden states in fp32, `[targets, hidden_size]`, and the target ids that they predict."""
 
 
 def pack_row(micro_batch: MicroBatch, device: torch.device, multiple: int = 1, *, in_parts: bool = False) -> PackedRow:
@@ -172,7 +172,7 @@ def logprobs_of_sampled(
 
     The layers compute in `dtype`, and the output head in float32, since log-probs are most sensitive to rounding of logits.
     """
-    return torch.cat(score(model, measure_logprobs, pack_row(micro_batch, model.device), dtype, stopwatch))
+    return score(model, measure_logprobs, pack_row(micro_batch, model.device), dtype, stopwatch)
 
 
 @torch.no_grad()
@@ -182,48 +182,43 @@ def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype:
     The evidence for a sampler setting is log(p under the setting / p under the policy). Output `[3 + alternatives]`,
     float64, nats.
     """
-    return torch.stack(score(model, measure_surprisal, pack_row(micro_batch, model.device), dtype)).sum(0)
+    return score(model, measure_surprisal, pack_row(micro_batch, model.device), dtype)
 
 
 def score(
     model: PreTrainedModel, measure: Measure, row: PackedRow, dtype: torch.dtype, stopwatch: Stopwatch | None = None
-) -> list[Tensor]:
-    """Run decoder and output head on a row. Call `measure` for each chunk of the tokens in the loss; return the results.
+) -> Tensor:
+    """Run the decoder on a row, and return what `measure` computes for the tokens in the loss.
 
     The stopwatch adds up the time of `attention` and of the `head`, forward and backward.
     """
     stopwatch = stopwatch or Stopwatch(row.token_ids.device)
     with computing_in(dtype, row.token_ids.device):
         hidden = hidden_states(model.get_decoder(), row.token_ids, TimedLayout(row.layout, stopwatch))[row.sources]
-    in_chunks = partial(measure_in_chunks, measure, model.get_output_embeddings())
-    return stopwatch.measure_both_ways("head", in_chunks, hidden, row.targets)
+    return stopwatch.measure_both_ways("head", partial(measure, find_head(model)), hidden.float(), row.targets)
 
 
-def measure_in_chunks(measure: Measure, head: nn.Module, hidden: Tensor, targets: Tensor) -> list[Tensor]:
-    """Call `measure` for each chunk of the targets. The backward pass recomputes the chunks, to save memory."""
-    chunk = max(1, find_chunk_logits(hidden.device) // cast(Tensor, head.weight).size(0))
-    if len(targets) <= chunk:
-        return [measure(head, hidden, targets)]
-    parts = zip(hidden.split(chunk), targets.split(chunk), strict=True)
-    return [checkpoint(measure, head, *part, use_reentrant=False) for part in parts]
+def find_head(model: PreTrainedModel) -> nn.Linear:
+    """Return the output head of a model. Raises UsageError if it is not a plain linear layer."""
+    head = model.get_output_embeddings()
+    if type(head) is not nn.Linear:
+        raise UsageError(f"the output head of {type(model).__name__} is not a linear layer: use another model")
+    return head
 
 
-def find_chunk_logits(device: torch.device) -> int:
-    """Return the largest number of logits of a chunk on a device."""
-    if device.type != "cuda":
-        return MAX_CHUNK_LOGITS
-    num_bytes = torch.cuda.get_device_properties(device).total_memory * CHUNK_SHARE
-    return max(MAX_CHUNK_LOGITS, int(num_bytes) // (4 * CHUNK_COPIES))
-
-
-def measure_logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+def measure_logprobs(head: nn.Linear, hidden: Tensor, token_ids: Tensor) -> Tensor:
     """Compute the log-prob of each target, fp32, `[targets]`."""
-    return -cross_entropy(head(hidden.float()), token_ids, reduction="none")
+    return HeadLogprobs.apply(hidden, head.weight, head.bias, token_ids)
 
 
-def measure_surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+def measure_surprisal(head: nn.Linear, hidden: Tensor, token_ids: Tensor) -> Tensor:
     """Sum surprisal, entropy, variance and evidence over the targets, float64, `[3 + alternatives]`."""
-    logits = head(hidden.float())
+    chunk = max(1, MAX_CHUNK_LOGITS // head.out_features)
+    parts = zip(hidden.split(chunk), token_ids.split(chunk), strict=True)
+    return torch.stack([_sum_surprisal(head(part), targets) for part, targets in parts]).sum(0)
+
+
+def _sum_surprisal(logits: Tensor, token_ids: Tensor) -> Tensor:
     surprise = -logits.log_softmax(-1)
     shares = surprise.neg().exp()
     entropy = (shares * surprise).sum(-1)

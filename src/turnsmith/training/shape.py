@@ -10,12 +10,10 @@ from turnsmith.errors import UsageError
 
 FAMILIES = {"llama", "mistral", "qwen2", "qwen3"}
 """Model types whose parameters are counted by formula; models of other types are built without memory and counted."""
+CPU_TILE, GPU_TILE = 2**18, 2**25
+"""Maximum number of logits in memory at once in training: 1 MiB in fp32, which fits a CPU's cache, and 128 MiB on a GPU."""
 MAX_CHUNK_LOGITS = 2**25
-"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the output head in chunks."""
-CHUNK_SHARE = 1 / 32
-"""Share of a GPU's memory that a chunk may take if that is more: a chunk of 220 tokens is short for its matrix products."""
-CHUNK_COPIES = 3
-"""Number of float32 tensors of a chunk's size: logits, their softmax and their gradient."""
+"""Maximum number of logits in memory at once (128 MiB in fp32) where all statistics of a token's logits are computed."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from support.models.small_models import VOCABULARY, make_model
 from support.sharded import CPU, make_loss
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import Moments, OptimizerConfig, TrainerConfig
-from turnsmith.training import model as scoring
+from turnsmith.training import head
 from turnsmith.training.activations.checkpointing import limit_activations
 from turnsmith.training.fsdp.mesh import RankLayout, open_mesh
 from turnsmith.training.fsdp.sharding import shard_model
@@ -35,8 +35,8 @@ from turnsmith.types import MicroBatch, Sample, add_tokenizer_provenance
 DOCUMENT = Path(__file__).parents[3] / "docs" / "equivalence.md"
 OPTIMIZER = OptimizerConfig(learning_rate=1e-4, grad_clip=1e9)
 SAMPLES_PER_ROW = 3
-CHUNK_LOGITS = 5 * VOCABULARY
-"""Limit with `chunked log-probs`: five tokens per chunk."""
+TILE = 5 * VOCABULARY
+"""Number of logits of a tile with `chunked log-probs`: a row has several tiles of the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Setup:
     is_packed: bool = False
     share_prefixes: bool = False
     num_rounds: int = 1
-    chunk_logits: int = scoring.MAX_CHUNK_LOGITS
+    tile: int = head.CPU_TILE
     trainer: dict[str, Any] = field(default_factory=dict)
     dtype: torch.dtype = torch.float32
     moments: Moments = "float32"
@@ -78,7 +78,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "cp 4, gather": {"cp": 4, "cp_kind": "gather"},
     "dp 2": {"dp": 2},
     "HSDP 2 × 2": {"dp": 4, "dp_replicate": 2},
-    "chunked log-probs": {"chunk_logits": CHUNK_LOGITS},
+    "chunked log-probs": {"tile": TILE},
     "checkpointing, full": {"trainer": {"activation_checkpointing": "full"}},
     "checkpointing, selective": {"trainer": {"activation_checkpointing": "selective"}},
     "offload": {"trainer": {"offload_activations": True}},
@@ -149,7 +149,7 @@ def build_model(seed: int = 0) -> PreTrainedModel:
 
 def train_on_ranks(setup: Setup, folder: Path) -> Steps:
     """Make the steps on the ranks of the default process group."""
-    scoring.MAX_CHUNK_LOGITS = setup.chunk_logits
+    head.CPU_TILE = setup.tile
     trainer, gradients = open_trainer(setup), list[dict[str, Tensor]]()
     rows = make_rows(setup)
     loss_fn = make_loss("cispo", rows)
@@ -193,11 +193,11 @@ def check_quantized(trainer: ShardedTrainer) -> None:
 
 
 def train_all(setups: list[Setup], folder: Path) -> list[Steps]:
-    default = scoring.MAX_CHUNK_LOGITS
+    default = head.CPU_TILE
     try:
         return [train_on_ranks(setup, folder / str(index)) for index, setup in enumerate(setups)]
     finally:
-        scoring.MAX_CHUNK_LOGITS = default
+        head.CPU_TILE = default
 
 
 @cache

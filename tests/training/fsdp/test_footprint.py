@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+from transformers import PreTrainedModel
 
 from support.models.small_models import make_model
 from support.peak_memory import peak_bytes
@@ -25,7 +26,7 @@ from turnsmith.training.shape import find_shape
 from turnsmith.types import MicroBatch, Sample, add_tokenizer_provenance
 
 SIZES = {
-    "vocab_size": 512, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4,
+    "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2,
 }  # fmt: skip
 NUM_TOKENS = 1_000
@@ -40,6 +41,10 @@ class Case:
     kind: str = "qwen2"
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     dtype: torch.dtype = torch.float32
+    vocab_size: int = 512
+
+    def make_model(self) -> PreTrainedModel:
+        return make_model(self.kind, vocab_size=self.vocab_size, **SIZES)
 
 
 FULL, SELECTIVE = (TrainerConfig(activation_checkpointing=mode) for mode in ("full", "selective"))
@@ -49,6 +54,7 @@ CASES = {
     "one process, full": Case(RankLayout(), trainer=FULL),
     "one process, tiles": Case(RankLayout(), trainer=TILED),
     "one process, bfloat16, selective, head_dim": Case(RankLayout(), "qwen3", SELECTIVE, torch.bfloat16),
+    "one process, many logits": Case(RankLayout(), trainer=FULL, vocab_size=20_000),
     "2 shards": Case(RankLayout(2)),
     "2 shards, bfloat16, full": Case(RankLayout(2), "llama", FULL, torch.bfloat16),
     "cp 2": Case(RankLayout(2, cp=2)),
@@ -61,12 +67,12 @@ def make_sample(seed: int) -> Sample:
     rng = np.random.default_rng(seed)
     length = NUM_TOKENS // 2
     mask = np.arange(length) % 4 == 3
-    token_ids = rng.integers(0, SIZES["vocab_size"], length)
+    token_ids = rng.integers(0, 512, length)
     return add_tokenizer_provenance(Sample(f"t{seed}", "g", token_ids, mask, np.zeros(length), np.ones(length)))
 
 
 def open_trainer(case: Case) -> Any:
-    model = make_model(case.kind, **SIZES)
+    model = case.make_model()
     limit_activations(model, case.trainer)
     if case.layout.num_ranks == 1:
         return LocalTrainer(model, OptimizerConfig(), dtype=case.dtype)
@@ -96,7 +102,7 @@ def measure(case: Case) -> tuple[int, int, int, int]:
 
 
 def predict(case: Case) -> Footprint:
-    shape = find_shape(make_model(case.kind, **SIZES).config)
+    shape = find_shape(case.make_model().config)
     sizes = {"itemsize": case.dtype.itemsize, "num_tokens": NUM_TOKENS, "num_targets": NUM_TOKENS // 4}
     return find_footprint(shape, case.trainer, case.layout, **sizes)
 

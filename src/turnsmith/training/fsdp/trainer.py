@@ -178,7 +178,7 @@ class ShardedTrainer(OptimizerSteps):
     def _surprisal_now(self, micro_batch: MicroBatch | None) -> Tensor:
         _, values = self._score(measure_surprisal, micro_batch)
         self._reshard()
-        return torch.stack(values).sum(0) * (micro_batch is not None)
+        return values * (micro_batch is not None)
 
     async def save(self, directory: Path) -> None:
         """Write a checkpoint of the state at the call. It is also a Hugging Face model directory.
@@ -218,9 +218,9 @@ class ShardedTrainer(OptimizerSteps):
     def _compute_logprobs(self, micro_batch: MicroBatch | None) -> Tensor:
         """Compute the log-probs of a micro-batch's tokens in the loss, of which this rank's own part has gradients."""
         part, values = self._score(measure_logprobs, micro_batch)
-        return join_values(part, torch.cat(values), self.mesh)
+        return join_values(part, values, self.mesh)
 
-    def _score(self, measure: Measure, micro_batch: MicroBatch | None) -> tuple[RowPart, list[Tensor]]:
+    def _score(self, measure: Measure, micro_batch: MicroBatch | None) -> tuple[RowPart, Tensor]:
         """Measure the tokens in the loss of this rank's part of a micro-batch."""
         layout = self.mesh.layout
         row = pack_row(micro_batch or EMPTY, self.mesh.device, layout.row_multiple, in_parts=layout.cuts_attention)
