@@ -9,13 +9,15 @@ from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM, BloomConfig, GenerationConfig
 
 from support.models.small_models import make_model
-from turnsmith.config import ModelConfig, RopeScaling
+from turnsmith.config import ModelConfig, OptimizerConfig, RopeScaling, TrainerConfig
 from turnsmith.errors import UsageError
 from turnsmith.training.directories import check_model
 from turnsmith.training.fsdp import loading
+from turnsmith.training.fsdp.mesh import RankLayout
+from turnsmith.training.fsdp.opening import RankStart
 from turnsmith.training.model import load_model
 
 YARN = RopeScaling(factor=4.0)
@@ -168,6 +170,30 @@ def test_unsupported_models_are_refused(tmp_path):
     make_model("mistral", sliding_window=8).save_pretrained(tmp_path)
     with pytest.raises(UsageError, match="sliding_window 8"):
         loading.build_empty(ModelConfig(path=str(tmp_path)))
+
+
+def open_trainers(directory, dtypes):
+    """Open the trainer of a rank in each dtype; return the errors."""
+    errors = []
+    for dtype in dtypes:
+        model, trainer = ModelConfig(device="cpu", dtype=dtype), TrainerConfig(kind="fsdp", num_ranks=2)
+        start = RankStart(directory, model, trainer, RankLayout(2), OptimizerConfig())
+        try:
+            start(distributed.get_rank(), 2).close()
+        except UsageError as error:
+            errors.append(str(error))
+    return errors
+
+
+def test_models_whose_samples_cannot_be_packed_are_refused(ranks, tmp_path):
+    make_model("llama").save_pretrained(tmp_path / "llama")
+    sizes = {"vocab_size": 61, "hidden_size": 32, "n_layer": 2, "n_head": 4, "initializer_range": 0.3}
+    AutoModelForCausalLM.from_config(BloomConfig(**sizes)).save_pretrained(tmp_path / "bloom")
+    message = (
+        f"the model at {tmp_path}/bloom uses custom attention code, so samples cannot be packed: use another model"
+    )
+    assert ranks(2, open_trainers, tmp_path / "llama", ["float32", "bfloat16"]) == [[], []]
+    assert ranks(2, open_trainers, tmp_path / "bloom", ["float32"]) == [[message]] * 2
 
 
 def test_weights_of_another_model_do_not_fit_shards(tmp_path):

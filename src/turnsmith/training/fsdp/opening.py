@@ -9,9 +9,9 @@ from turnsmith.config import ModelConfig, OptimizerConfig, TrainerConfig
 from turnsmith.training.activations.checkpointing import limit_activations
 from turnsmith.training.fsdp.loading import build_empty, fill
 from turnsmith.training.fsdp.mesh import RankLayout, open_mesh
-from turnsmith.training.fsdp.sharding import shard_model
+from turnsmith.training.fsdp.sharding import FORWARD, shard_model
 from turnsmith.training.fsdp.trainer import ShardedTrainer
-from turnsmith.training.model import find_device
+from turnsmith.training.model import check_packing, find_device
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class RankStart:
         model = shard_model(build_empty(config), mesh, dtype)
         limit_activations(model, self.trainer)
         fill(model, self.directory, device)
+        check_packing(getattr(model, FORWARD), device, self.directory, dtype)
+        model.reshard()  # type: ignore[operator]
         return ShardedTrainer(
             model, mesh, self.optimizer, self.total_steps, self.policy_version, dtype, self.trainer.moments
         )
