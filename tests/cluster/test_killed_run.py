@@ -1,0 +1,106 @@
+"""A run on two ranks whose driver is killed: it leaves no process and no port, and goes on as if nothing had happened."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from support.cluster.processes import list_descendants, list_ports, wait_for_end
+
+pytestmark = [pytest.mark.slow, pytest.mark.ranks, pytest.mark.timeout(1_800)]
+
+CONFIG = """
+seed = 3
+model.threads = 1
+[trainer]
+kind = "fsdp"
+num_ranks = 2
+[train_tasks]
+practice_tasks = 6
+difficulty = 0.0
+[agent]
+prompts = "brief"
+max_turns = 8
+max_context = 1280
+max_new_tokens = 96
+window_lines = 10
+max_observation_tokens = 320
+[rollouts]
+concurrency = 16
+tests_timeout_s = 60.0
+[[stages]]
+name = "stage1"
+iterations = 3
+tasks_per_iteration = 4
+group_size = 4
+batch_size = 2
+max_turns = 8
+max_context = 1280
+length_threshold = 2
+zero_advantage = "final"
+max_silent_iterations = 9
+[stages.optimizer]
+learning_rate = 1e-4
+warmup_steps = 2
+"""
+ITERATIONS = [f"stages/stage1/iteration-{number:04d}" for number in range(3)]
+NUM_TRAJECTORIES = 16
+"""Trajectories of an iteration; training begins after the last one."""
+MIN_STEPS = 5
+
+
+def start(*arguments) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "turnsmith", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process: "subprocess.Popen[str]") -> None:
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+
+
+def kill_in_training(process: "subprocess.Popen[str]", iteration: Path) -> None:
+    """Kill a driver when an iteration has all its trajectories; check that nothing of its ranks and its Ray is left."""
+    journal = iteration / "trajectories.jsonl"
+    while not journal.exists() or journal.read_bytes().count(b"\n") < NUM_TRAJECTORIES:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    processes = list_descendants(process.pid)
+    ports = list_ports(processes)
+    assert len(processes) >= 5 and ports  # the keeper, two daemons of Ray, two ranks
+    process.kill()
+    killed = time.monotonic()
+    process.communicate()
+    wait_for_end(processes, limit_s=10.0)
+    while ports & list_ports():
+        assert time.monotonic() < killed + 10.0, f"{ports & list_ports()} are open"
+    assert not (iteration / "metrics.json").exists()
+
+
+def read_losses(run: Path) -> list[dict[str, float]]:
+    """Read what the steps of each iteration have measured."""
+    metrics = [json.loads((run / iteration / "metrics.json").read_text()) for iteration in ITERATIONS]
+    names = "optimizer/steps", "loss/total", "optimizer/grad_norm", "rollouts/tokens_mean"
+    return [{name: each[name] for name in names} for each in metrics]
+
+
+def test_a_run_whose_driver_is_killed_leaves_nothing_and_ends_like_an_unbroken_one(tmp_path):
+    config, broken, unbroken = tmp_path / "small.toml", tmp_path / "broken", tmp_path / "unbroken"
+    config.write_text(CONFIG)
+    kill_in_training(start("run", config, "--out", broken), broken / ITERATIONS[1])
+    finish(start("resume", broken))
+    finish(start("run", config, "--out", unbroken))
+    expected = read_losses(unbroken)
+    assert sum(each["optimizer/steps"] for each in expected[1:]) >= MIN_STEPS
+    for found, wanted in zip(read_losses(broken), expected, strict=True):
+        assert found == pytest.approx(wanted, rel=0, abs=1e-6)
+    weights, others = [
+        load_file(next((run / ITERATIONS[2] / "checkpoint").glob("*.safetensors"))) for run in (broken, unbroken)
+    ]
+    assert weights.keys() == others.keys()
+    assert all(torch.allclose(weights[name], others[name], rtol=0, atol=1e-6) for name in others)
