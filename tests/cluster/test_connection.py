@@ -4,14 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import ray
 
 from support.cluster import driver
-from support.cluster.processes import is_open, list_descendants, wait_for_end
-from turnsmith.cluster.connection import explain, join_cluster
+from support.cluster.processes import is_open, list_descendants, read_name, runs, wait_for_end
+from turnsmith.cluster.connection import choose_token, connect, disconnect, explain, join_cluster, restore, start_local
 from turnsmith.cluster.network import find_interface, read_address
 from turnsmith.config import extras
 from turnsmith.config.extras import require
@@ -87,6 +88,22 @@ def test_a_cluster_of_another_version_or_token_is_refused_in_one_sentence(local_
     python = ".".join(map(str, sys.version_info[:3]))
     [line] = result.stdout.strip().splitlines()
     assert message.format(ray=ray.__version__, python=python) in line
+
+
+@pytest.mark.slow
+def test_a_cluster_whose_daemon_on_this_machine_has_died_is_refused_in_one_sentence(tmp_path):
+    with ExitStack() as cluster:
+        choose_token(is_local=True)
+        address = start_local(cluster, tmp_path, None)
+        connect(address, tmp_path)
+        cluster.callback(disconnect)
+        [daemon] = [each for each in list_descendants(os.getpid()) if read_name(each) == "raylet"]
+        restore()
+        assert ray.is_initialized() and runs(daemon)
+        os.kill(daemon, signal.SIGKILL)
+        with pytest.raises(UsageError, match=r"the Ray cluster at cluster\.address .*`ray \w+") as caught:
+            restore()
+        assert "\n" not in str(caught.value) and not ray.is_initialized()
 
 
 def test_another_python_is_named():
