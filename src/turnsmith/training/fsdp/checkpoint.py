@@ -31,6 +31,7 @@ from turnsmith.training.checkpoint import (
     replace,
     write_trainer_state,
 )
+from turnsmith.training.fsdp.exchange import gather_objects
 from turnsmith.training.fsdp.loading import load_shards
 from turnsmith.training.generators import read_generators, restore_generators
 from turnsmith.training.optimizer_state import FOLDER, copy_state, copy_to_host, load_state, write_state
@@ -182,10 +183,3 @@ def on_first_rank(act: Callable[[], object], group: ProcessGroup) -> None:
     distributed.broadcast_object_list(faults, group=group, group_src=0)
     if faults[0] is not None:
         raise OSError(faults[0])
-
-
-def gather_objects(value: Any, group: ProcessGroup) -> list[Any]:
-    """Return the values of all ranks of a group, in order of rank. They are pickled."""
-    values = [None] * group.size()
-    distributed.all_gather_object(values, value, group=group)
-    return values

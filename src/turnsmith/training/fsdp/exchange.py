@@ -84,10 +84,10 @@ def gather_values(own: Tensor, counts: list[int], group: ProcessGroup) -> Tensor
     return torch.cat(parts)
 
 
-def gather_objects(value: Any) -> list[Any]:
-    """Return the values of all ranks, in order of rank. They are pickled."""
-    values = [None] * distributed.get_world_size()
-    distributed.all_gather_object(values, value)
+def gather_objects(value: Any, group: ProcessGroup | None = None) -> list[Any]:
+    """Return the values of all ranks of a group, by default the default group, in order of rank. They are pickled."""
+    values = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(values, value, group=group)
     return values
 
 
