@@ -78,6 +78,15 @@ class OptimizerSteps:
         self.policy_version += 1
         return learning_rate
 
+    def finish_step(self, parts: list[Metrics], micro_batches: list[MicroBatch]) -> Metrics:
+        """Update the weights by the gradients of all micro-batches; return the metrics of the step, merged from `parts`."""
+        metrics = merge_metrics(parts, [micro_batch.num_loss_tokens for micro_batch in micro_batches])
+        metrics["loss/total"] = sum(part["loss/total"] for part in parts)
+        with self._stopwatch.measure("optimizer"):
+            metrics["optimizer/grad_norm"] = self.clip_gradient()
+            metrics["optimizer/learning_rate"] = self.update()
+        return metrics
+
     def read_counters(self) -> dict[str, int]:
         """Return the counters of steps and weight updates."""
         return {name: getattr(self, name) for name in COUNTERS}
@@ -110,12 +119,7 @@ class LocalTrainer(OptimizerSteps):
     def _take_step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
         self.optimizer.zero_grad(set_to_none=True)
         parts = [self._accumulate(micro_batch, loss_fn) for micro_batch in micro_batches]
-        metrics = merge_metrics(parts, [micro_batch.num_loss_tokens for micro_batch in micro_batches])
-        metrics["loss/total"] = sum(part["loss/total"] for part in parts)
-        with self._stopwatch.measure("optimizer"):
-            metrics["optimizer/grad_norm"] = self.clip_gradient()
-            metrics["optimizer/learning_rate"] = self.update()
-        return metrics
+        return self.finish_step(parts, micro_batches)
 
     def _accumulate(self, micro_batch: MicroBatch, loss_fn: LossFn) -> Metrics:
         """Run the forward and backward pass of one micro-batch; add to the gradients and return its metrics."""

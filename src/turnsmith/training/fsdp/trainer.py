@@ -39,7 +39,6 @@ from turnsmith.training.local import (
     drop_without_loss_tokens,
     fill_rows,
     make_surprisal,
-    merge_metrics,
     zero_sums,
 )
 from turnsmith.training.model import Measure, list_families, measure_logprobs, measure_surprisal, pack_row
@@ -92,13 +91,7 @@ class ShardedTrainer(OptimizerSteps):
         self._agree(lambda: check_provenance([*filter(None, share), *unused]))
         self.optimizer.zero_grad(set_to_none=True)
         own = [self._accumulate(micro_batch, loss_fn) for micro_batch in share]
-        parts = self._collect(own, rounds)
-        metrics = merge_metrics(parts, [micro_batch.num_loss_tokens for micro_batch in kept])
-        metrics["loss/total"] = sum(part["loss/total"] for part in parts)
-        with self._stopwatch.measure("optimizer"):
-            metrics["optimizer/grad_norm"] = self.clip_gradient()
-            metrics["optimizer/learning_rate"] = self.update()
-        return metrics
+        return self.finish_step(self._collect(own, rounds), kept)
 
     def _agree(self, compute: Callable[[], T]) -> T:
         return agree(compute, self.mesh.device, self._stopwatch)
