@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -99,8 +98,7 @@ class RankActor:
     def _listen(self) -> tuple[str, int]:
         from torch.distributed import TCPStore
 
-        with naming_interface(self._node):
-            self._store = TCPStore(self._node, 0, self._num_ranks, is_master=True, wait_for_workers=False)
+        self._store = TCPStore(self._node, 0, self._num_ranks, is_master=True, wait_for_workers=False)
         return self._node, self._store.port
 
     def _join(self, host: str, port: int, device: str, make_worker: MakeWorker) -> None:
@@ -109,16 +107,16 @@ class RankActor:
 
         if self._rank:
             self._store = distributed.TCPStore(host, port, self._num_ranks, is_master=False)
-        with naming_interface(self._node):
-            distributed.init_process_group(
-                "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo",
-                store=self._store,
-                rank=self._rank,
-                world_size=self._num_ranks,
-                timeout=timedelta(seconds=WAIT_S),
-                # Ray shows each process its own GPU only.
-                device_id=torch.device("cuda", 0) if device == "cuda" else None,
-            )
+        choose_interface(self._node)
+        distributed.init_process_group(
+            "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo",
+            store=self._store,
+            rank=self._rank,
+            world_size=self._num_ranks,
+            timeout=timedelta(seconds=WAIT_S),
+            # Ray shows each process its own GPU only.
+            device_id=torch.device("cuda", 0) if device == "cuda" else None,
+        )
         self._worker = make_worker(self._rank, self._num_ranks)
 
     def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
@@ -143,14 +141,11 @@ def redirect_output(log: Path, node: str) -> None:
     sys.stdout = sys.stderr = file
 
 
-@contextmanager
-def naming_interface(address: str) -> Iterator[None]:
-    """Tell gloo and NCCL in the `with` block to use the interface of an IP address, unless the environment names another.
+def choose_interface(address: str) -> None:
+    """Let gloo and NCCL in this process use the interface of an IP address, unless the environment names another.
 
     Without it, gloo may resolve the host's name to a loopback address, which other machines cannot reach.
     """
-    interface = find_interface(address)
-    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        if interface:
+    if interface := find_interface(address):
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(name, interface)
-    yield
