@@ -60,6 +60,7 @@ def connect(address: str, logs: Path, gpus: str | None = None) -> None:
         return
     disconnect()
     with ExitStack() as resources:
+        os.environ |= QUIET | os.environ
         choose_token(is_local=not address)
         _current.daemon = join_cluster(address or start_local(resources, logs, gpus))
         _current.renew = partial(connect, address, logs, gpus)
@@ -93,7 +94,6 @@ atexit.register(disconnect)
 
 def choose_token(*, is_local: bool) -> None:
     """Choose how this process authenticates: by a given token, or by a new one that only the processes of a local Ray know."""
-    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     has_file = Path("~/.ray/auth_token").expanduser().is_file() and not is_local
     if not has_file and not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex()
