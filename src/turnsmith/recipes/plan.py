@@ -7,7 +7,7 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.policy.ranks import FSDP, find_number, read_layout
 from turnsmith.training.directories import find_model
-from turnsmith.training.footprint import Footprint, count_largest_tokens, find_footprint
+from turnsmith.training.footprint import Footprint, count_largest_tokens, find_footprint, longest_context
 from turnsmith.training.fsdp.mesh import RankLayout
 from turnsmith.training.shape import ModelShape, read_shape
 
@@ -48,7 +48,6 @@ def plan_hardware(config: RunConfig) -> HardwarePlan:
     num_tokens, itemsize = count_largest_tokens(config), ITEMSIZES[config.model.dtype]
     gpu_bytes = config.cluster.gpu_memory_gb and config.cluster.gpu_memory_gb * GIB
     footprint = find_footprint(shape, trainer, layout, itemsize=itemsize, num_tokens=num_tokens, gpu_bytes=gpu_bytes)
-    context = max([config.agent.max_context, *(part.max_context for part in config.training.values())])
     shards = find_tensor_parallelism(config)
     is_inprocess = config.engine.kind == "inprocess"
     is_apart = trainer.kind == FSDP and (is_inprocess or config.engine.placement == "own")
@@ -56,7 +55,7 @@ def plan_hardware(config: RunConfig) -> HardwarePlan:
         weights = find_footprint(shape, trainer, RankLayout(), itemsize=itemsize, num_tokens=0).weights
     else:
         weights = 0 if is_inprocess else itemsize * shape.num_parameters / shards
-    episode = context * bytes_per_token(shape, itemsize) / shards
+    episode = longest_context(config) * bytes_per_token(shape, itemsize) / shards
     return HardwarePlan(layout, num_tokens, footprint, weights, episode, is_apart)
 
 

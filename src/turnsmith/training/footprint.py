@@ -146,3 +146,8 @@ def count_largest_tokens(config: RunConfig) -> int:
         ),
         default=0,
     )
+
+
+def longest_context(config: RunConfig) -> int:
+    """Return the longest context of all stages of a run, in tokens."""
+    return max([config.agent.max_context, *(part.max_context for part in config.training.values())])

@@ -9,7 +9,7 @@ from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
 from turnsmith.io.memory import read_available_bytes
 from turnsmith.training.configuration import read_config
-from turnsmith.training.footprint import count_largest_tokens, find_footprint
+from turnsmith.training.footprint import count_largest_tokens, find_footprint, longest_context
 from turnsmith.training.fsdp.mesh import RankLayout
 from turnsmith.training.model import find_device
 from turnsmith.training.shape import ModelShape, find_shape
@@ -50,11 +50,6 @@ def estimate(config: RunConfig, shape: ModelShape, device: torch.device) -> tupl
     num_ranks = 1 if gpu_bytes else layout.num_ranks
     training = num_ranks * (one_rank.total - one_rank.weights) if num_tokens else 0.0
     return engine + num_ranks * one_rank.weights, training
-
-
-def longest_context(config: RunConfig) -> int:
-    """Return the longest context of all stages of the run, in tokens."""
-    return max([config.agent.max_context, *(part.max_context for part in config.training.values())])
 
 
 def refusal(config: RunConfig, device: torch.device, weights: float, training: float, kv: float, free: float) -> str:

@@ -16,8 +16,9 @@ from turnsmith.recipes.policy.base import OpenTrainer, PolicySetup, Start
 from turnsmith.recipes.policy.names import TRAINERS
 from turnsmith.training.base import Trainer
 from turnsmith.training.directories import find_model
+from turnsmith.training.footprint import longest_context
 from turnsmith.training.local import LocalTrainer
-from turnsmith.training.memory import longest_context, plan_cache
+from turnsmith.training.memory import plan_cache
 from turnsmith.training.optimizer import require_moments
 
 

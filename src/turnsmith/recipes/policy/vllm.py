@@ -13,7 +13,8 @@ from turnsmith.recipes.policy.base import PolicySetup
 from turnsmith.recipes.policy.ranks import count_server_gpus
 from turnsmith.training.configuration import read_config
 from turnsmith.training.directories import find_model
-from turnsmith.training.memory import longest_context, plan_cache
+from turnsmith.training.footprint import longest_context
+from turnsmith.training.memory import plan_cache
 
 SHARED = "shared"
 """Value of `engine.placement`: servers on the GPUs of the trainer's ranks."""
