@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from gpu_kernels import check_kernels
 from turnsmith.algo.algorithm import Metrics
@@ -34,9 +34,11 @@ from turnsmith.engines.torch import attention
 from turnsmith.engines.torch.blocks import GIB, size_cache
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.training.activations.checkpointing import recompute_layers
+from turnsmith.training.flops import count_flops
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.memory import free_bytes
 from turnsmith.training.model import find_device
+from turnsmith.training.shape import find_shape
 from turnsmith.types import Sample, add_tokenizer_provenance
 
 DTYPE = torch.bfloat16
@@ -220,20 +222,13 @@ async def step_long(trainer: LocalTrainer, shape: Shape, seed: int) -> dict[str,
     stopwatch = Stopwatch(trainer.model.device)
     await trainer.step(pack([sample], length), policy_gradient)
     seconds = stopwatch.lap()
-    work = useful_flops(trainer.model.config, trainer.model.num_parameters(), sample)
+    work = count_flops(find_shape(trainer.model.config), [length], sample.num_loss_tokens)
     return {
         "seconds": seconds,
         "tokens/s": length / seconds,
         "useful TFLOP/s (recomputation not counted)": work / seconds / 1e12,
         "peak memory, GiB": peak_gib(trainer.model.device),
     }
-
-
-def useful_flops(config: PretrainedConfig, num_parameters: int, sample: Sample) -> float:
-    """Return the FLOPs of forward and backward: causal attention counts half, the head only for loss tokens."""
-    head, length = config.vocab_size * config.hidden_size, len(sample)
-    dense = 6 * (num_parameters - head) * length + 6 * head * sample.num_loss_tokens
-    return dense + 6 * config.num_hidden_layers * config.hidden_size * length**2
 
 
 class Stopwatch:
