@@ -131,14 +131,19 @@ async def finish(result: Awaitable[Any]) -> Any:
 
 def redirect_output(log: Path, node: str) -> None:
     """Append standard output and error of this process to a file. Raises UsageError if its folder is not visible here."""
-    if not log.parent.is_dir():
-        raise UsageError(
-            f"the machine {node} does not see {log.parent}: put the run folder on storage that all nodes share"
-        )
+    check_folder(log.parent, node)
     file = log.open("a", buffering=1, encoding="utf-8")
     for stream in (1, 2):
         os.dup2(file.fileno(), stream)
     sys.stdout = sys.stderr = file
+
+
+def check_folder(folder: Path, node: str) -> None:
+    """Raise UsageError if a folder of the run is not visible on this machine, whose address is `node`."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"the machine {node} does not see {folder}: put the run folder on storage that all nodes share"
+        )
 
 
 def choose_interface(address: str) -> None:

@@ -14,6 +14,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from turnsmith.cluster.actor import check_folder
 from turnsmith.cluster.placement import PLACE_S, list_places
 from turnsmith.engines.vllm.client import Client
 from turnsmith.engines.vllm.inside.turnsmith_vllm.guard import VARIABLE
@@ -39,10 +40,7 @@ class ServerActor:
     def start(self, python: str, arguments: list[str], log: Path) -> str:
         """Start the server on a free port of this node, and return its address. Raises UsageError."""
         host = ray.util.get_node_ip_address()
-        if not log.parent.is_dir():
-            raise UsageError(
-                f"the machine {host} does not see {log.parent}: put the run folder on storage that all nodes share"
-            )
+        check_folder(log.parent, host)
         check_interpreter(python)
         port = find_port(host)
         self._server = Server(python, [*arguments, "--host", host, "--port", str(port), *GUARD], log)
