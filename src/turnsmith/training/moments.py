@@ -103,8 +103,8 @@ class HostAdamW(ChunkedAdamW):
         self, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor, step: int, group: dict[str, Any]
     ) -> None:
         """Update a chunk in host memory, and copy it to the weight's device."""
-        on_host, slope = allocate_on_host(weight).copy_(weight), allocate_on_host(gradient).copy_(gradient)
-        update_exactly(on_host, slope, first, second, step, group)
+        on_host, gradient = (allocate_on_host(each).copy_(each) for each in (weight, gradient))
+        update_exactly(on_host, gradient, first, second, step, group)
         weight.copy_(on_host)
 
 
