@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from support.cluster.processes import list_descendants, runs, wait_for_end
+from support.cluster.processes import list_descendants, wait_for_end
 from support.engines.vllm_python import ask, assert_sampled_by, count_turns, want, write_vllm_python
 from support.machine.host_processes import wait_for
 from support.models.small_models import make_model
@@ -96,7 +96,6 @@ time.sleep(600)
         assert sorted(map(read_gpus, started)) == ["0,1", "0,1", "2,3", "2,3"]  # each is a watcher and a server
         driver.kill()
         wait_for_end(processes)
-    assert not any(map(runs, processes))
 
 
 @pytest.mark.slow

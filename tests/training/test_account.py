@@ -3,18 +3,20 @@
 import time
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
-from turnsmith.training.account import UPDATE, StepWork, describe_step, merge_accounts
+from turnsmith.training.account import UPDATE, StepWork, count_work, describe_step, merge_accounts
 from turnsmith.training.activations.checkpointing import recompute_layers
 from turnsmith.training.flops import count_flops
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.shape import find_shape
 from turnsmith.training.stopwatch import Stopwatch
+from turnsmith.types import Sample
 
 CPU = torch.device("cpu")
 
@@ -35,6 +37,20 @@ async def test_a_step_counts_the_tokens_and_flops_of_its_samples(model, samples)
     assert step["compute/tflops_per_rank"] * 1e12 * step[UPDATE] == pytest.approx(flops)
     assert 0 < step[UPDATE] <= elapsed
     assert "compute/mfu" not in step
+
+
+def test_a_shared_prefix_counts_once(model, samples):
+    shape, prefix, suffixes = find_shape(model.config), np.full(5, 3), [2, 4, 7]
+    [first, *_] = samples
+    columns = [(np.append(prefix, np.full(num, num)), np.arange(5 + num) >= 5, np.zeros(5 + num)) for num in suffixes]
+    family = [Sample(f"t{at}", first.group_id, *each, np.ones(len(each[0]))) for at, each in enumerate(columns)]
+    [micro_batch] = pack(family, 100, share_prefixes=True)
+    work = count_work(shape, [micro_batch])
+    assert (work.num_tokens, work.num_loss_tokens) == (5 + sum(suffixes), sum(suffixes))
+    # Each pair of tokens of a sample attends once, except those of the prefix, which all samples share.
+    half_pairs = 5**2 + sum(num**2 + 2 * num * 5 for num in suffixes)
+    dense = shape.num_layers * shape.layer_matrices * work.num_tokens + shape.head_matrix * work.num_loss_tokens
+    assert work.flops == pytest.approx(6 * (dense + shape.num_layers * shape.query_size * half_pairs))
 
 
 @pytest.mark.parametrize("recompute", [False, True])

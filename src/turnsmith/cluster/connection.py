@@ -180,7 +180,7 @@ def explain(error: BaseException, address: str) -> str:
         chain.append(cause)
     text = " ".join(str(each) for each in chain)
     place = f"the Ray cluster at cluster.address {address}"
-    if versions := re.findall(r"(Ray|Python): (\S+)", text):
+    if len(versions := re.findall(r"(Ray|Python): (\S+)", text)) >= 4:
         (_, ray), (_, python), (_, own_ray), (_, own_python) = versions[:4]
         return (
             f"{place} runs Ray {ray} and Python {python}, and this process Ray {own_ray} and Python {own_python}: use an "

@@ -222,6 +222,8 @@ def read_error(future: "asyncio.Future[Any]") -> BaseException | None:
 
 def is_loss(error: BaseException) -> bool:
     """Return True if an error means that a process, a machine or a connection is gone, and not that a call was wrong."""
+    if isinstance(error, TurnsmithError):
+        return False
     return isinstance(error, RayError | distributed.DistError | ConnectionError) or "gloo" in str(error)
 
 

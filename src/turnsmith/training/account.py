@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from turnsmith.algo.algorithm import Metrics
+from turnsmith.algo.prefixes import find_families
 from turnsmith.training.flops import count_flops, find_peak
 from turnsmith.training.shape import ModelShape
 from turnsmith.types import MicroBatch
@@ -29,11 +30,19 @@ class StepWork:
 
 
 def count_work(shape: ModelShape, micro_batches: Sequence[MicroBatch], num_padding: int = 0) -> StepWork:
-    """Count the work of an optimizer step over packed samples."""
+    """Count the work of an optimizer step over packed samples; a shared prefix counts once."""
     lengths = [len(sample) for micro_batch in micro_batches for sample in micro_batch.samples]
+    spared = [
+        prefix for micro_batch in micro_batches if micro_batch.share_prefixes for prefix in list_spared(micro_batch)
+    ]
     num_loss_tokens = sum(micro_batch.num_loss_tokens for micro_batch in micro_batches)
-    flops = count_flops(shape, lengths, num_targets=num_loss_tokens)
-    return StepWork(sum(lengths), num_loss_tokens, num_padding, flops)
+    flops = count_flops(shape, lengths, num_loss_tokens) - count_flops(shape, spared, 0)
+    return StepWork(sum(lengths) - sum(spared), num_loss_tokens, num_padding, flops)
+
+
+def list_spared(micro_batch: MicroBatch) -> list[int]:
+    """List the length of a shared prefix once for each sample that reads it from another one's copy."""
+    return [each.prefix for each in find_families(micro_batch.samples) for _ in each.suffixes[1:]]
 
 
 def describe_step(
