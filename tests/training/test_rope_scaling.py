@@ -87,8 +87,8 @@ def test_a_server_gets_the_extension_as_an_override(tmp_path):
     facts = {"dtype": "float32", "max_context": 256, "num_episodes": 8, "kv_bytes": 10**8, "seed": 0}
     plain = ServerRequirements(tmp_path, read_config(tmp_path), **facts)
     extended = ServerRequirements(tmp_path, read_config(tmp_path, YARN), **facts, is_extended=True)
-    assert "--hf-overrides" not in list_arguments(plain, tmp_path / "socket", eager=True, more=[])
-    arguments = list_arguments(extended, tmp_path / "socket", eager=True, more=[])
+    assert "--hf-overrides" not in list_arguments(plain, eager=True, more=[])
+    arguments = list_arguments(extended, eager=True, more=[])
     override = json.loads(arguments[arguments.index("--hf-overrides") + 1])
     assert override["max_position_embeddings"] == 256
     assert override["rope_parameters"] == read_config(tmp_path, YARN).rope_parameters
