@@ -21,7 +21,7 @@ test-all: .venv/dev.stamp
 
 # Tests of trainers with many processes, one after another, since each occupies all cores.
 test-ranks: .venv/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m ranks --timeout 600
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m ranks --timeout 1200
 
 # Tests of the engine with real vLLM, which is installed in a separate environment.
 test-vllm: .venv/dev.stamp .venv-vllm/stamp

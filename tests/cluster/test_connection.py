@@ -34,7 +34,7 @@ def start_driver(logs):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 def test_a_local_ray_ends_with_its_killed_driver_and_leaves_nothing(tmp_path):
     before = set(find_place().glob("ray-*"))
     process, address = start_driver(tmp_path)

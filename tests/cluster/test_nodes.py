@@ -16,7 +16,7 @@ from turnsmith.cluster.connection import connect, disconnect
 from turnsmith.cluster.keeper import MAX_ATTEMPTS
 from turnsmith.cluster.placement import list_nodes
 
-pytestmark = [pytest.mark.slow, pytest.mark.ranks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.ranks, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from support.cluster.faults import NUM_STEPS, FragileTraining
 from support.cluster.fragile import DURING_SAVE, POINTS
 from turnsmith.errors import RanksLost, TrainingError
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture(scope="module")

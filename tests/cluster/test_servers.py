@@ -69,7 +69,7 @@ def read_command(process):
 # The first test of this file, because it starts a Ray of its own.
 @pytest.mark.slow
 @pytest.mark.ranks
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_200)
 def test_servers_have_gpus_of_their_own_and_end_with_their_killed_driver(base, tmp_path):
     code = f"""
 import sys, time
@@ -99,7 +99,7 @@ time.sleep(600)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_200)
 async def test_servers_of_actors_sample_take_weights_and_are_restarted(open_engine, tmp_path):
     engine = open_engine(replicas=2)
     answers = await asyncio.gather(*(engine.generate(ask(f"e{number}")) for number in range(4)))

@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 MAX_RANKS = 8
 """Largest number of ranks of a call. Few tests need more than four."""
-LIMIT_S = 400.0
+LIMIT_S = 1_000.0
 """Default time limit of a call. It is long because the tests share few cores."""
 GRACE_S = 2.0
 """Time that the other ranks have to end after a rank failed; ranks that wait for the failed one are killed then."""

@@ -55,7 +55,7 @@ def test_the_gpus_of_a_server_follow_from_its_arguments(arguments, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("placement", ["own", "shared"])
 async def test_weights_go_from_ranks_to_servers_on_the_same_cluster(local_ray, tmp_path, placement, monkeypatch):
     make_model().save_pretrained(tmp_path / "base")
