@@ -41,10 +41,25 @@ def test_the_check_of_kernels_finds_a_fault(gpu_kernels, monkeypatch):
     assert not gpu_kernels.check_kernels(torch.device("cpu"))
 
 
-def test_the_bench_of_updates_runs_on_a_cpu_with_all_features_for_memory(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["gpu_updates.py", "--tiny", "--device", "cpu"])
+@pytest.fixture
+def gpu_updates(monkeypatch):
     monkeypatch.syspath_prepend(str(GPU.parent))
-    runpy.run_path(str(GPU.with_name("gpu_updates.py")), run_name="__main__")
+    return importlib.import_module("gpu_updates")
+
+
+def test_the_bench_of_updates_runs_on_a_cpu_with_all_features_for_memory(gpu_updates, capsys):
+    list(gpu_updates.run(gpu_updates.TINY, torch.device("cpu")))
     lines = capsys.readouterr().out.splitlines()
     assert sum("256 tokens" in line and float(line.split()[-2]) > 0 for line in lines) == 4
-    assert "ratio" in lines[-1]
+    assert {float(line.split()[-1]) > 0 for line in lines[-2:]} == {True}
+
+
+def test_each_missed_figure_of_a_step_is_reported(gpu_updates):
+    required = gpu_updates.Required(mfu=0.35, speed=2, peak=132)
+    own, plain = {"mfu": 0.36, "seconds": 1.0, "peak": 131.0}, {"seconds": 2.1}
+    assert list(gpu_updates.find_misses("4B", required, own, plain)) == []
+    worse = {"mfu": 0.34, "seconds": 1.1, "peak": 133.0}
+    words = ("MFU", "as fast as", "peak")
+    misses = list(gpu_updates.find_misses("4B", required, worse, plain))
+    assert all(word in miss for word, miss in zip(words, misses, strict=True))
+    assert list(gpu_updates.find_misses("4B", required, None, plain)) == ["4B does not fit"]

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,10 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from support.cluster.processes import list_descendants, list_ports, wait_for_end
+from support.killed_runs import SMALL_AGENT, start_turnsmith, wait_for_trajectories
 
 pytestmark = [pytest.mark.slow, pytest.mark.ranks, pytest.mark.timeout(1_800)]
 
-CONFIG = """
+CONFIG = f"""
 seed = 3
 model.threads = 1
 [trainer]
@@ -23,13 +23,6 @@ num_ranks = 2
 [train_tasks]
 practice_tasks = 6
 difficulty = 0.0
-[agent]
-prompts = "brief"
-max_turns = 8
-max_context = 1280
-max_new_tokens = 96
-window_lines = 10
-max_observation_tokens = 320
 [rollouts]
 concurrency = 1   # so that no sum depends on which episodes share a batch
 tests_timeout_s = 60.0
@@ -47,16 +40,11 @@ max_silent_iterations = 9
 [stages.optimizer]
 learning_rate = 1e-4
 warmup_steps = 2
-"""
+{SMALL_AGENT}"""
 ITERATIONS = [f"stages/stage1/iteration-{number:04d}" for number in range(3)]
 NUM_TRAJECTORIES = 16
 """Trajectories of an iteration; training begins after the last one."""
 MIN_STEPS = 5
-
-
-def start(*arguments) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "turnsmith", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def finish(process: "subprocess.Popen[str]") -> None:
@@ -66,10 +54,7 @@ def finish(process: "subprocess.Popen[str]") -> None:
 
 def kill_in_training(process: "subprocess.Popen[str]", iteration: Path) -> None:
     """Kill a driver when an iteration has all its trajectories; check that nothing of its ranks and its Ray is left."""
-    journal = iteration / "trajectories.jsonl"
-    while not journal.exists() or journal.read_bytes().count(b"\n") < NUM_TRAJECTORIES:
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.02)
+    wait_for_trajectories(process, iteration, NUM_TRAJECTORIES)
     processes = list_descendants(process.pid)
     ports = list_ports(processes)
     assert len(processes) >= 5 and ports  # the keeper, two daemons of Ray, two ranks
@@ -92,9 +77,9 @@ def read_losses(run: Path) -> list[dict[str, float]]:
 def test_a_run_whose_driver_is_killed_leaves_nothing_and_ends_like_an_unbroken_one(tmp_path):
     config, broken, unbroken = tmp_path / "small.toml", tmp_path / "broken", tmp_path / "unbroken"
     config.write_text(CONFIG)
-    kill_in_training(start("run", config, "--out", broken), broken / ITERATIONS[1])
-    finish(start("resume", broken))
-    finish(start("run", config, "--out", unbroken))
+    kill_in_training(start_turnsmith("run", config, "--out", broken), broken / ITERATIONS[1])
+    finish(start_turnsmith("resume", broken))
+    finish(start_turnsmith("run", config, "--out", unbroken))
     expected = read_losses(unbroken)
     assert sum(each["optimizer/steps"] for each in expected[1:]) >= MIN_STEPS
     for found, wanted in zip(read_losses(broken), expected, strict=True):

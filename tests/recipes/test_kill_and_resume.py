@@ -3,14 +3,14 @@
 import json
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import torch
 from pytest import fixture, mark
 
-CONFIG = """
+from support.killed_runs import SMALL_AGENT, start_turnsmith, wait_for_trajectories
+
+CONFIG = f"""
 seed = 3
 model.threads = 1
 [train_tasks]
@@ -20,13 +20,6 @@ difficulty = 0.0
 practice_tasks = 4
 split = "heldout"
 difficulty = 0.0
-[agent]
-prompts = "brief"
-max_turns = 8
-max_context = 1280
-max_new_tokens = 96
-window_lines = 10
-max_observation_tokens = 320
 [rollouts]
 concurrency = 16
 tests_timeout_s = 30.0
@@ -54,7 +47,7 @@ learning_rate = 1e-4
 [eval]
 num_runs = 1
 k = 1
-"""
+{SMALL_AGENT}"""
 STAGE = "stages/stage1/iteration-{:04d}"
 FINE_TUNING = "stages/rft/iteration-0000"
 MOMENTS = ((FINE_TUNING, 20), (STAGE.format(0), 3), (STAGE.format(1), 3), (STAGE.format(2), 9))
@@ -66,13 +59,12 @@ def start(tmp_path):
     """Start or resume the run in a new process."""
     config, out = tmp_path / "small.toml", tmp_path / "run"
     config.write_text(CONFIG)
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[str]] = []
 
-    def start() -> subprocess.Popen[bytes]:
+    def start() -> subprocess.Popen[str]:
         begun = (out / "config.json").exists()
         arguments = ["resume", out] if begun else ["run", config, "--out", out]
-        command = [sys.executable, "-m", "turnsmith", *map(str, arguments)]
-        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        processes.append(start_turnsmith(*arguments))
         return processes[-1]
 
     yield start
@@ -81,19 +73,13 @@ def start(tmp_path):
             process.kill()
 
 
-def kill_at(process: subprocess.Popen[bytes], iteration: Path, num_trajectories: int) -> None:
+def kill_at(process: subprocess.Popen[str], iteration: Path, num_trajectories: int) -> None:
     """Kill the process when an iteration has this number of trajectories. Fails if it ends earlier."""
-    while num_lines(iteration / "trajectories.jsonl") < num_trajectories:
-        assert process.poll() is None, process.communicate()[0].decode()
-        time.sleep(0.02)
+    wait_for_trajectories(process, iteration, num_trajectories)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (iteration / "metrics.json").exists()
-
-
-def num_lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def finished(out: Path) -> dict[str, tuple[bytes, int]]:
@@ -134,7 +120,7 @@ def test_a_run_killed_four_times_finishes_and_finished_iterations_stay_as_they_w
         kept.append(finished(out))
     process = start()
     output, _ = process.communicate(timeout=1_200)
-    assert process.returncode == 0, output.decode()
+    assert process.returncode == 0, output
     after = finished(out)
     assert all(before and before.items() <= after.items() for before in kept)
     assert [f"{STAGE.format(index)}/metrics.json" in kept[-1] for index in range(3)] == [True, True, False]
