@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from support.cluster.processes import list_descendants, list_ports, wait_for_end
@@ -74,18 +73,52 @@ def read_losses(run: Path) -> list[dict[str, float]]:
     return [{name: each[name] for name in names} for each in metrics]
 
 
-def test_a_run_whose_driver_is_killed_leaves_nothing_and_ends_like_an_unbroken_one(tmp_path):
-    config, broken, unbroken = tmp_path / "small.toml", tmp_path / "broken", tmp_path / "unbroken"
-    config.write_text(CONFIG)
+def read_turns(run: Path) -> dict[str, list[tuple[int, int, str]]]:
+    """Map trajectory ids to the place of each turn in the tokens, and its text."""
+    lines = [line for each in ITERATIONS for line in (run / each / "trajectories.jsonl").read_text().splitlines()]
+    return {
+        each["trajectory_id"]: [(turn["start"], turn["end"], turn["text"]) for turn in each["turns"]]
+        for each in map(json.loads, lines)
+    }
+
+
+def largest_difference(run: Path, other: Path) -> float:
+    """Return the largest difference between the final weights of two runs."""
+    weights, others = (
+        load_file(next((each / ITERATIONS[2] / "checkpoint").glob("*.safetensors"))) for each in (run, other)
+    )
+    assert weights.keys() == others.keys()
+    return max((weights[name] - others[name]).abs().max().item() for name in weights)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "small.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def unbroken(config) -> Path:
+    """Folder of a finished run on two ranks."""
+    finish(start_turnsmith("run", config, "--out", config.parent / "unbroken"))
+    return config.parent / "unbroken"
+
+
+def test_a_run_whose_driver_is_killed_leaves_nothing_and_ends_like_an_unbroken_one(config, unbroken):
+    broken = config.parent / "broken"
     kill_in_training(start_turnsmith("run", config, "--out", broken), broken / ITERATIONS[1])
     finish(start_turnsmith("resume", broken))
-    finish(start_turnsmith("run", config, "--out", unbroken))
     expected = read_losses(unbroken)
     assert sum(each["optimizer/steps"] for each in expected[1:]) >= MIN_STEPS
     for found, wanted in zip(read_losses(broken), expected, strict=True):
         assert found == pytest.approx(wanted, rel=0, abs=1e-6)
-    weights, others = [
-        load_file(next((run / ITERATIONS[2] / "checkpoint").glob("*.safetensors"))) for run in (broken, unbroken)
-    ]
-    assert weights.keys() == others.keys()
-    assert all(torch.allclose(weights[name], others[name], rtol=0, atol=1e-6) for name in others)
+    assert largest_difference(broken, unbroken) <= 1e-6
+
+
+def test_a_run_on_ranks_has_the_episodes_and_weights_of_a_run_in_one_process(config, unbroken):
+    local = config.parent / "local"
+    finish(start_turnsmith("run", config, "--trainer.kind", "local", "--trainer.num_ranks", "1", "--out", local))
+    turns = read_turns(local)
+    assert len(turns) == 3 * NUM_TRAJECTORIES and read_turns(unbroken) == turns
+    assert largest_difference(unbroken, local) <= 1e-5
