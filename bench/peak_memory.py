@@ -8,7 +8,7 @@ from torch.profiler import ProfilerActivity, profile
 
 def peak_bytes(function: Callable[[], Any]) -> int:
     """Call a function; return the largest sum of bytes that torch's CPU allocator held at once, beyond those held before."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
         function()
     held = peak = 0
     for event in sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns()):

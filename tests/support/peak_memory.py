@@ -13,7 +13,7 @@ def peak_bytes(function: Callable[[], Any]) -> int:
     Garbage of earlier tests is freed first, since its release during the call would lower the sum.
     """
     gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
         function()
     held = peak = 0
     for event in sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns()):

@@ -67,6 +67,14 @@ def test_an_offloaded_tensor_is_a_copy_and_can_return_twice():
     assert first.tolist() == second.tolist() == [1, 1, 1] and first.data_ptr() != second.data_ptr()
 
 
+def test_an_empty_tensor_stays_on_its_device(host):
+    values = torch.ones(3, requires_grad=True)
+    HostOffload().checkpoint(
+        lambda empty, values: 2 * values, torch.empty(0), values, use_reentrant=False
+    ).sum().backward()
+    assert len(host) == 1 and values.grad.tolist() == [2, 2, 2]
+
+
 def test_offload_frees_the_memory_of_all_but_a_few_layer_inputs(host, make_sample):
     sample, peaks, num_layers = make_sample(0, length=2_000), {}, 24
     for is_offloaded in (False, True):

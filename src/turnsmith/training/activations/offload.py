@@ -41,8 +41,15 @@ class HostOffload:
 
     def checkpoint(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call `torch.utils.checkpoint.checkpoint` and offload the inputs that it saves."""
-        with saved_tensors_hooks(self.pack, self.unpack):
+        with saved_tensors_hooks(self._pack_filled, self._unpack_filled):
             return checkpoint(function, *arguments, **options)
+
+    def _pack_filled(self, tensor: Tensor) -> "OffloadedTensor | Tensor":
+        # The `checkpoint` of torch 2.11 also saves an empty tensor on the CPU.
+        return self.pack(tensor) if tensor.numel() else tensor
+
+    def _unpack_filled(self, saved: "OffloadedTensor | Tensor") -> Tensor:
+        return saved if isinstance(saved, Tensor) else self.unpack(saved)
 
     def pack(self, tensor: Tensor) -> OffloadedTensor:
         """Start to copy a tensor to the host."""
