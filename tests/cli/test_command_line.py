@@ -73,10 +73,10 @@ def test_every_shipped_configuration_passes_a_dry_run(turnsmith, path):
     assert "valid" in result.stderr.splitlines()[-1]
 
 
-def test_a_dry_run_names_missing_prerequisites(turnsmith, tmp_path):
-    result = turnsmith("run", CONFIGS[0], "--dry-run", "--model.path", tmp_path / "none")
+def test_a_dry_run_names_each_missing_prerequisite_once(turnsmith, tmp_path):
+    result = turnsmith("run", CONFIGS[0], "--dry-run", "--model.path", tmp_path / "none", "--trainer.kind", "fsdp")
     assert result.exit_code == 0
-    assert f"{tmp_path}/none" in result.stderr and "config.json" in result.stderr
+    assert result.stderr.count(f"{tmp_path}/none") == 1 and "config.json" in result.stderr
 
 
 @pytest.mark.parametrize(

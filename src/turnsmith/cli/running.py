@@ -142,7 +142,8 @@ def plan(config: RunConfig) -> None:
     typer.echo(json.dumps(config.model_dump(mode="json"), indent=2))
     if config.training and not find_chat_facts(config.engine.kind):
         show_hardware(config)
-    faults = "".join(f"; {fault}" for fault in find_faults(config))
+    # Several checks report the same missing file.
+    faults = "".join(dict.fromkeys(f"; {fault}" for fault in find_faults(config)))
     typer.echo(f"the configuration is valid{', but a run could not start here' if faults else ''}{faults}", err=True)
 
 
