@@ -4,6 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,8 +14,10 @@ import pytest
 import ray
 
 from support.cluster import driver
-from support.cluster.processes import is_open, list_descendants, read_name, runs, wait_for_end
+from support.cluster.processes import is_open, list_descendants, read_command, read_name, runs, wait_for_end
+from turnsmith.cluster.actor import choose_interface
 from turnsmith.cluster.connection import choose_token, connect, disconnect, explain, join_cluster, restore, start_local
+from turnsmith.cluster.keeper import list_children
 from turnsmith.cluster.network import find_interface, read_address
 from turnsmith.config import extras
 from turnsmith.config.extras import require
@@ -36,16 +41,37 @@ def start_driver(logs):
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_a_local_ray_ends_with_its_killed_driver_and_leaves_nothing(tmp_path):
-    before = set(find_place().glob("ray-*"))
     process, address = start_driver(tmp_path)
     with process:
         assert is_open(address)
         processes = list_descendants(process.pid)
         assert len(processes) >= 5  # the keeper, two daemons of Ray, two ranks
+        [folder] = [each for each in find_place().glob("ray-*") if any(str(each) in read_command(p) for p in processes)]
         process.send_signal(signal.SIGKILL)
         wait_for_end(processes, limit_s=10.0)
     assert not is_open(address)
-    assert set(find_place().glob("ray-*")) <= before
+    assert not folder.exists()
+
+
+def test_the_keeper_finds_its_children_while_threads_end():
+    has_ended = threading.Event()
+
+    def start_threads():
+        while not has_ended.is_set():
+            with ThreadPoolExecutor(20) as threads:
+                list(threads.map(time.sleep, [0.001] * 20))
+
+    churn = threading.Thread(target=start_threads)
+    churn.start()
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            deadline = time.monotonic() + 1.0
+            while time.monotonic() < deadline:
+                assert child.pid in list_children()
+        finally:
+            child.kill()
+            has_ended.set()
+            churn.join()
 
 
 def test_an_address_without_a_cluster_is_refused():
@@ -94,13 +120,15 @@ def test_a_cluster_of_another_version_or_token_is_refused_in_one_sentence(local_
 def test_a_cluster_whose_daemon_on_this_machine_has_died_is_refused_in_one_sentence(tmp_path):
     with ExitStack() as cluster:
         choose_token(is_local=True)
-        address = start_local(cluster, tmp_path, None)
+        address = start_local(cluster, tmp_path, "5,6")
         connect(address, tmp_path)
         cluster.callback(disconnect)
         [daemon] = [each for each in list_descendants(os.getpid()) if read_name(each) == "raylet"]
+        assert "CUDA_VISIBLE_DEVICES=5,6" in Path(f"/proc/{daemon}/environ").read_text().split("\0")
         restore()
         assert ray.is_initialized() and runs(daemon)
         os.kill(daemon, signal.SIGKILL)
+        wait_for_end([daemon])
         with pytest.raises(UsageError, match=r"the Ray cluster at cluster\.address .*`ray \w+") as caught:
             restore()
         assert "\n" not in str(caught.value) and not ray.is_initialized()
@@ -122,3 +150,12 @@ def test_ray_that_is_not_installed_is_named_with_its_extra(monkeypatch):
 def test_the_interface_of_an_address_is_found():
     assert read_address(find_interface("127.0.0.1")) == "127.0.0.1"
     assert find_interface("203.0.113.7") is None
+
+
+def test_a_named_interface_is_kept(monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "chosen0")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "")
+    monkeypatch.delenv("NCCL_SOCKET_IFNAME")
+    choose_interface("127.0.0.1")
+    names = os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"]
+    assert names == ("chosen0", find_interface("127.0.0.1"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from support.cluster.processes import list_descendants, wait_for_end
+from support.cluster.processes import list_descendants, read_command, wait_for_end
 from support.engines.vllm_python import ask, assert_sampled_by, count_turns, want, write_vllm_python
 from support.machine.host_processes import wait_for
 from support.models.small_models import make_model
@@ -57,13 +57,6 @@ def find_actors():
 def read_gpus(process):
     entries = Path(f"/proc/{process}/environ").read_text().split("\0")
     return next(entry.partition("=")[2] for entry in entries if entry.startswith("CUDA_VISIBLE_DEVICES="))
-
-
-def read_command(process):
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text()
-    except OSError:
-        return ""
 
 
 # The first test of this file, because it starts a Ray of its own.

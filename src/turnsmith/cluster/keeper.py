@@ -81,9 +81,12 @@ def end_descendants() -> None:
 
 
 def list_children() -> list[int]:
-    """List the process ids of the children of this process."""
-    files = Path("/proc/self/task").glob("*/children")
-    return [int(child) for file in files for child in file.read_text().split()]
+    """List the process ids of the children of this process. Threads may end meanwhile."""
+    children = list[int]()
+    for file in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            children += map(int, file.read_text().split())
+    return children
 
 
 if __name__ == "__main__":

@@ -22,10 +22,20 @@ def read_name(process: int) -> str:
     return Path(f"/proc/{process}/comm").read_text().strip()
 
 
+def read_command(process: int) -> str:
+    """Read the command line of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
 def list_descendants(process: int) -> list[int]:
-    """List the children of a process, their children, and so on."""
-    files = Path(f"/proc/{process}/task").glob("*/children")
-    children = [int(child) for file in files for child in file.read_text().split()]
+    """List the children of a process, their children, and so on. Threads and processes may end meanwhile."""
+    children = []
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            children += map(int, file.read_text().split())
     return [*children, *(below for child in children for below in list_descendants(child))]
 
 
