@@ -60,16 +60,6 @@ class ChunkedAdamW(Optimizer):
         """Update a chunk of a weight and of its two moments in place; all are 1-D. `step` counts from 0."""
         raise NotImplementedError
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state. Unlike in the base class, moments keep their dtype and device."""
-        weights = [weight for group in self.param_groups for weight in group["params"]]
-        names = [name for group in state_dict["param_groups"] for name in group["params"]]
-        for group, loaded in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group |= {key: value for key, value in loaded.items() if key != "params"}
-        for name, weight in zip(names, weights, strict=True):
-            if name in state_dict["state"]:
-                self.state[weight] = {key: value.clone() for key, value in state_dict["state"][name].items()}
-
 
 class BFloat16AdamW(ChunkedAdamW):
     """AdamW that stores its moments in bfloat16: half the memory.
