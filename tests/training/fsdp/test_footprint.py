@@ -59,6 +59,8 @@ CASES = {
     "2 shards, bfloat16, full": Case(RankLayout(2), "llama", FULL, torch.bfloat16),
     "cp 2": Case(RankLayout(2, cp=2)),
     "2 replicas x 2 shards": Case(RankLayout(4, dp_replicate=2), trainer=FULL),
+    "cp 4, gather": Case(RankLayout(4, cp=4, cp_kind="gather")),
+    "2 shards x cp 2, gather": Case(RankLayout(4, cp=2, cp_kind="gather"), trainer=FULL),
     "2 shards x cp 2": Case(RankLayout(4, cp=2), "llama", SELECTIVE),
 }
 
