@@ -1,6 +1,7 @@
 """Layouts of ranks: bad ones are refused in one sentence, before anything is loaded, and smaller ones keep what they can."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 from turnsmith.config import RunConfig, TrainerConfig, extras
 from turnsmith.errors import UsageError
 from turnsmith.recipes.faults import find_faults
+from turnsmith.recipes.policy.fsdp import list_gpus
 from turnsmith.recipes.policy.ranks import check_ranks
 from turnsmith.training.fsdp.mesh import RankLayout
 
@@ -39,6 +41,19 @@ def test_ranks_without_ray_are_refused(monkeypatch):
         UsageError, match=r"trainer\.kind fsdp needs ray: install it by `pip install 'turnsmith\[cluster\]'`"
     ):
         check_ranks(make_config())
+
+
+def test_ranks_get_all_gpus_but_that_of_an_engine_in_the_same_process(monkeypatch):
+    config = make_config()
+    assert list_gpus(config, is_inprocess=False) is None
+    monkeypatch.setattr("turnsmith.recipes.policy.fsdp.find_device", lambda name: torch.device("cuda"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
+    assert list_gpus(config, is_inprocess=True) == "5,6"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with pytest.raises(
+        UsageError, match=r"^engine\.kind inprocess occupies the only GPU here, .*: use trainer\.kind local"
+    ):
+        list_gpus(config, is_inprocess=True)
 
 
 def test_keys_of_ranks_need_the_trainer_with_ranks():

@@ -4,11 +4,13 @@ import pytest
 
 from support.engines.vllm_python import write_vllm_python
 from support.episodes.silence import Silence
+from support.models.small_models import stream
 from turnsmith.agent.names import SCAFFOLDS, TOOLS
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.algo.names import ALGORITHMS
 from turnsmith.config import OptimizerConfig, RunConfig, StageConfig
+from turnsmith.engines.base import SavedWeights
 from turnsmith.recipes.policy.local import TokenPolicy
 from turnsmith.recipes.policy.names import ENGINES, TRAINERS
 from turnsmith.recipes.policy.opening import open_policy
@@ -21,8 +23,8 @@ SMALL = {"agent": {"max_context": 512, "max_new_tokens": 32}, "rollouts": {"conc
 def open_kind(tmp_path):
     """Open the policy of an engine and a trainer by name."""
 
-    async def open_kind(engine, trainer="local"):
-        parts = SMALL | {"engine": {"kind": engine} | engine_settings(engine), "trainer": {"kind": trainer}}
+    async def open_kind(engine, trainer="local", **keys):
+        parts = SMALL | {"engine": {"kind": engine} | engine_settings(engine), "trainer": {"kind": trainer} | keys}
         return await open_policy(RunConfig.model_validate(parts), RunFolder(tmp_path / "run"), Silence())
 
     def engine_settings(name):
@@ -43,6 +45,18 @@ async def test_every_engine_opens(open_kind, name):
     policy = await open_kind(name)
     try:
         assert policy.dialogues.count_prompt("Repair it.", "The total is wrong.") > 0
+    finally:
+        await policy.close()
+
+
+async def test_a_local_trainer_has_the_configured_moments_and_the_next_one_starts_from_the_checkpoint(
+    open_kind, tmp_path
+):
+    policy = await open_kind("inprocess", moments="bfloat16")
+    try:
+        assert (await policy.start_training(OptimizerConfig())).moments == "bfloat16"
+        await policy.take(stream(policy.setup.model(), 1), tmp_path)
+        assert policy.weights == SavedWeights(1, tmp_path)
     finally:
         await policy.close()
 
