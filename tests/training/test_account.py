@@ -13,6 +13,7 @@ from turnsmith.config import OptimizerConfig
 from turnsmith.training.account import UPDATE, StepWork, count_work, describe_step, merge_accounts
 from turnsmith.training.activations.checkpointing import recompute_layers
 from turnsmith.training.flops import count_flops
+from turnsmith.training.fsdp.trainer import merge_seconds
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.shape import find_shape
 from turnsmith.training.stopwatch import Stopwatch
@@ -101,6 +102,10 @@ def test_a_merged_account_adds_up_work_and_weights_rates_by_time(model):
     assert merged["tokens/trained_per_s"] == pytest.approx(420 / 3)
     assert merged["time/update_s"] == 3.0 and merged["time/head_s"] == 0.75
     assert merged["compute/tflops_per_rank"] == pytest.approx(sum(work.flops for work in works) / 3 / 2 / 1e12)
+
+
+def test_seconds_of_ranks_are_means():
+    assert merge_seconds([{"update": 2.0, "head": 1.0}, {"update": 4.0}]) == {"update": 3.0, "head": 0.5}
 
 
 def test_steps_of_a_trainer_without_an_account_merge_to_nothing():

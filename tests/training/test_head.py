@@ -60,6 +60,14 @@ def test_large_logits_neither_overflow_nor_lose_the_log_prob():
     torch.testing.assert_close([gradient.double() for gradient in gradients], list(right), rtol=1e-3, atol=1e-2)
 
 
+def test_many_tiles_lose_no_digit_in_float32(monkeypatch):
+    torch.manual_seed(0)
+    inputs = make_inputs(64, 20_000, has_bias=False, dtype=torch.float32, scale=0.5)
+    expected = plain_logprobs(*(each.double() for each in inputs[:2]), None, inputs[3])
+    monkeypatch.setattr(head, "CPU_TILE", 64 * 10)
+    assert (HeadLogprobs.apply(*inputs) - expected).abs().mean() < 1e-6
+
+
 def test_no_tokens_give_no_log_probs_and_gradients_of_zero():
     hidden, weight, _, token_ids = make_inputs(0, 9, has_bias=False)
     HeadLogprobs.apply(hidden, weight, None, token_ids).sum().backward()

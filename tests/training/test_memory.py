@@ -69,14 +69,15 @@ def test_ranks_divide_states_and_context_parallelism_divides_tokens(make_model, 
     assert one.communication == 0 < many.communication
 
 
-def test_offload_leaves_two_layer_inputs_on_a_gpu(make_model):
+def test_offload_leaves_two_layer_inputs_and_no_moments_on_a_gpu(make_model):
     shape = find_shape(make_model(num_hidden_layers=12).config)
-    trainer = TrainerConfig(activation_checkpointing="full", offload_activations=True)
+    trainer = TrainerConfig(activation_checkpointing="full", offload_activations=True, moments="host")
     on_cpu, on_gpu = (
-        find_footprint(shape, trainer, RankLayout(), itemsize=4, num_tokens=100, gpu_bytes=gpu_bytes).activations
+        find_footprint(shape, trainer, RankLayout(), itemsize=4, num_tokens=100, gpu_bytes=gpu_bytes)
         for gpu_bytes in (None, 80e9)
     )
-    assert on_cpu - on_gpu == 100 * 10 * 4 * shape.hidden_size
+    assert on_cpu.activations - on_gpu.activations == 100 * 10 * 4 * shape.hidden_size
+    assert (on_cpu.moments, on_gpu.moments) == (8 * shape.num_parameters, 0)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from support.models.small_models import make_model, stream
@@ -108,9 +109,13 @@ def test_weights_of_each_kind_of_source_arrive_in_chunks(worker, tmp_path, monke
 
 
 def test_shapes_of_a_directory_are_those_of_its_model(tmp_path):
-    for kind in ("qwen2", "llama"):
-        model = make_model(kind)
+    for kind in ("qwen2", "llama", "tied, with a copy"):
+        model = make_model(kind if kind == "llama" else "qwen2")
         model.save_pretrained(tmp_path / kind)
+        if "copy" in kind:
+            copies = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+            assert "lm_head.weight" in copies
+            save_file(copies, tmp_path / kind / "model.safetensors")
         shapes = {name: tuple(tensor.shape) for name, tensor in model.named_parameters()}
         assert read_shapes(tmp_path / kind) == shapes
     with pytest.raises(UsageError, match=r"has no model\.safetensors|cannot be read"):

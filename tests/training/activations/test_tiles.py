@@ -29,10 +29,14 @@ def test_log_probs_and_gradients_equal_those_of_whole_mlps(kind, num_tiles, samp
 def test_in_bfloat16_tiles_are_as_exact_as_whole_mlps(samples):
     exact, plain, tiled = make_model(), make_model(), make_model()
     tile_mlps(tiled, 7)
+    dtypes = Counter()
+    tiled.model.layers[0].mlp.down_proj.register_forward_hook(lambda *call: dtypes.update([call[-1].dtype]))
     expected = score_and_differentiate(exact, samples)
     rounded, found = (score_and_differentiate(model, samples, torch.bfloat16) for model in (plain, tiled))
     errors = [sum(map(relative_error, tensors, expected)) for tensors in (rounded, found)]
     assert 0 < errors[1] < 1.2 * errors[0]
+    # Each tile is computed twice, in the forward and in the backward pass.
+    assert dtypes == {torch.bfloat16: 14}
 
 
 def count_tiles(model, samples):

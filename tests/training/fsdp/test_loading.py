@@ -1,5 +1,6 @@
 """Loading of weights into shards: equal to transformers bit by bit, own slices only, the errors of the local trainer."""
 
+import asyncio
 import json
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, BloomConfig, GenerationConfig
 
 from support.models.small_models import make_model
+from support.sharded import make_batch, make_loss
 from turnsmith.config import ModelConfig, OptimizerConfig, RopeScaling, TrainerConfig
 from turnsmith.errors import UsageError
 from turnsmith.training.directories import check_model
@@ -194,6 +196,24 @@ def test_models_whose_samples_cannot_be_packed_are_refused(ranks, tmp_path):
     )
     assert ranks(2, open_trainers, tmp_path / "llama", ["float32", "bfloat16"]) == [[], []]
     assert ranks(2, open_trainers, tmp_path / "bloom", ["float32"]) == [[message]] * 2
+
+
+def open_lean_trainer(directory):
+    """Open the trainer of a rank with keys for memory; return its moments, and the forward passes of an MLP in one round."""
+    config = TrainerConfig(kind="fsdp", num_ranks=2, activation_checkpointing="full", moments="bfloat16")
+    start = RankStart(directory, ModelConfig(device="cpu"), config, RankLayout(2), OptimizerConfig())
+    trainer, calls, batch = start(distributed.get_rank(), 2), [], make_batch()[:2]
+    assert all(isinstance(each, DTensor) for each in trainer.model.parameters())
+    trainer.model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
+    asyncio.run(trainer.step(batch, make_loss("nll", batch)))
+    moments = {state["exp_avg"].dtype for state in trainer.optimizer.state.values()}
+    trainer.close()
+    return moments, len(calls)
+
+
+def test_ranks_open_their_trainer_with_the_keys_for_memory(ranks, tmp_path):
+    make_model().save_pretrained(tmp_path)
+    assert ranks(2, open_lean_trainer, tmp_path) == [({torch.bfloat16}, 2)] * 2
 
 
 def test_weights_of_another_model_do_not_fit_shards(tmp_path):

@@ -279,6 +279,19 @@ def test_all_ranks_report_a_full_disk_of_one(ranks, tmp_path):
         assert "File too large" in message
         assert is_unchanged
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert not (tmp_path / "checkpoint" / "left by a killed process").exists()
+
+
+def save_below_a_file(directory):
+    with pytest.raises(UsageError) as caught:
+        asyncio.run(open_ranks().save(directory))
+    return str(caught.value)
+
+
+def test_all_ranks_report_that_the_first_cannot_write(ranks, tmp_path):
+    (tmp_path / "file").touch()
+    for message in ranks(2, save_below_a_file, tmp_path / "file" / "checkpoint"):
+        assert message.startswith(f"cannot write {tmp_path}/file/checkpoint: ")
 
 
 def collect_errors(folder):

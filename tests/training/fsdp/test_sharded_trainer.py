@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from torch.distributed.tensor import DTensor
 
 from support.sharded import (
     CPU,
@@ -77,6 +78,9 @@ def compare(ranks, cases: list[Case]) -> None:
     outcomes = ranks(cases[0].layout.num_ranks, train_all, cases)
     for index, case in enumerate(cases):
         check_equal([of_rank[index] for of_rank in outcomes], train_here(case))
+        lengths = [sum(map(len, micro_batch.samples)) for micro_batch in make_batch()]
+        padding = sum(-length % case.layout.row_multiple for length in lengths)
+        assert outcomes[0][index].metrics[0]["tokens/padding"] == padding
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -89,9 +93,17 @@ def test_steps_equal_those_of_one_process_for_all_models(ranks, name):
     compare(ranks, [Case(LAYOUTS[name], kind, changes, loss="gspo") for kind, changes in MODELS.values()])
 
 
+def is_sharded(trainer) -> bool:
+    """Return True if a trainer keeps no gathered weights, which a load would not replace."""
+    return all(isinstance(each, DTensor) for each in trainer.model.parameters())
+
+
 def measure(layout: RankLayout, micro_batches: list[MicroBatch]):
     trainer = open_trainer(Case(layout))
-    rows, surprisal = asyncio.run(trainer.logprobs(micro_batches)), asyncio.run(trainer.surprisal(micro_batches))
+    rows = asyncio.run(trainer.logprobs(micro_batches))
+    assert is_sharded(trainer)
+    surprisal = asyncio.run(trainer.surprisal(micro_batches))
+    assert is_sharded(trainer)
     loss_fn = make_loss("dapo", micro_batches)
     asyncio.run(trainer.step(micro_batches, loss_fn))
     return rows, surprisal, asyncio.run(trainer.logprobs(micro_batches))
@@ -118,12 +130,29 @@ def test_log_probs_and_surprisal_equal_those_of_one_process(ranks, name):
         assert of_rank[1].evidence == pytest.approx(surprisal.evidence, rel=1e-3, abs=1e-3)
 
 
+def stream(layout: RankLayout):
+    trainer = open_trainer(Case(layout))
+    chunks = list(trainer.stream_weights(5_000))
+    return chunks, {name: each.full_tensor().detach() for name, each in trainer.model.named_parameters()}
+
+
+def test_weights_are_streamed_in_chunks_from_the_first_rank(ranks):
+    (chunks, weights), (others, _) = ranks(2, stream, LAYOUTS["dp 2"])
+    assert len(chunks) == len(others) > 3 and not any(others)
+    # A chunk ends with the weight that exceeds its size.
+    assert all(sum(each.nbytes for _, each in chunk[:-1]) < 5_000 for chunk in chunks)
+    streamed = [each for chunk in chunks for each in chunk]
+    assert [name for name, _ in streamed] == list(weights)
+    assert all(torch.equal(each, weights[name]) for name, each in streamed)
+
+
 def step_with_fault(layout: RankLayout, micro_batches: list[MicroBatch], error: type[Exception]):
     """Step with a faulty batch, then with a good one; return the message and what the weights give before and after."""
     trainer = open_trainer(Case(layout))
     before = asyncio.run(trainer.logprobs(make_batch()))
     with pytest.raises(error) as caught:
         asyncio.run(trainer.step(micro_batches, make_loss("dapo", micro_batches)))
+    assert is_sharded(trainer)
     after = asyncio.run(trainer.logprobs(make_batch()))
     metrics = asyncio.run(trainer.step(make_batch(), make_loss("dapo", make_batch())))
     return str(caught.value), all((before[name] == after[name]).all() for name in before), metrics
@@ -176,9 +205,22 @@ def test_bfloat16_is_as_close_to_float32_as_in_one_process(ranks, name):
     here, exact = (train_here(Case(loss="nll", dtype=dtype)) for dtype in (torch.bfloat16, torch.float32))
     for metrics, ours, wanted in zip(told.metrics, here.metrics, exact.metrics, strict=True):
         error = abs(ours["loss/total"] - wanted["loss/total"])
-        assert metrics["loss/total"] == pytest.approx(wanted["loss/total"], abs=max(2 * error, 2e-2))
+        assert metrics["loss/total"] == pytest.approx(wanted["loss/total"], abs=max(2 * error, 5e-3))
         assert metrics["optimizer/grad_norm"] == pytest.approx(wanted["optimizer/grad_norm"], rel=3e-2)
     assert {weight.dtype for weight in told.weights.values()} == {torch.float32}
+
+
+def find_residual_dtypes(layout: RankLayout):
+    trainer, dtypes = open_trainer(Case(layout, dtype=torch.bfloat16)), set()
+    trainer.model.model.layers[1].input_layernorm.register_forward_pre_hook(
+        lambda _, inputs: dtypes.add(inputs[0].dtype)
+    )
+    asyncio.run(trainer.logprobs(make_batch()))
+    return dtypes
+
+
+def test_residual_sums_stay_in_float32(ranks):
+    assert ranks(2, find_residual_dtypes, LAYOUTS["dp 2"]) == [{torch.float32}] * 2
 
 
 def shard_over_heads(layout: RankLayout):
