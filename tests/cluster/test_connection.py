@@ -47,6 +47,9 @@ def test_a_local_ray_ends_with_its_killed_driver_and_leaves_nothing(tmp_path):
         processes = list_descendants(process.pid)
         assert len(processes) >= 5  # the keeper, two daemons of Ray, two ranks
         [folder] = [each for each in find_place().glob("ray-*") if any(str(each) in read_command(p) for p in processes)]
+        # A rank that hangs does not end by itself when its daemon is gone.
+        [rank, _] = [each for each in processes if "ray::RankActor" in read_command(each)]
+        os.kill(rank, signal.SIGSTOP)
         process.send_signal(signal.SIGKILL)
         wait_for_end(processes, limit_s=10.0)
     assert not is_open(address)
