@@ -15,10 +15,20 @@ import ray
 
 from support.cluster import driver
 from support.cluster.processes import is_open, list_descendants, read_command, read_name, runs, wait_for_end
+from support.machine.host_processes import wait_until
 from turnsmith.cluster.actor import choose_interface
-from turnsmith.cluster.connection import choose_token, connect, disconnect, explain, join_cluster, restore, start_local
+from turnsmith.cluster.connection import (
+    choose_token,
+    connect,
+    disconnect,
+    explain,
+    join_cluster,
+    own_daemon,
+    restore,
+    start_local,
+)
 from turnsmith.cluster.keeper import list_children
-from turnsmith.cluster.network import find_interface, read_address
+from turnsmith.cluster.network import find_interface, is_closed, read_address
 from turnsmith.config import extras
 from turnsmith.config.extras import require
 from turnsmith.errors import UsageError
@@ -131,7 +141,7 @@ def test_a_cluster_whose_daemon_on_this_machine_has_died_is_refused_in_one_sente
         restore()
         assert ray.is_initialized() and runs(daemon)
         os.kill(daemon, signal.SIGKILL)
-        wait_for_end([daemon])
+        wait_until(lambda: is_closed(own_daemon()))
         with pytest.raises(UsageError, match=r"the Ray cluster at cluster\.address .*`ray \w+") as caught:
             restore()
         assert "\n" not in str(caught.value) and not ray.is_initialized()
