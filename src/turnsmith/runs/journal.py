@@ -29,6 +29,8 @@ from turnsmith.types import Trajectory
 ALIGNMENT = 8
 DTYPES = {"I32": np.int32, "BOOL": np.bool_, "F32": np.float32}
 """Names of dtypes in the safetensors format → dtypes in NumPy."""
+ARRAY_BYTES = sum(np.dtype(dtype).itemsize for dtype in DTYPES.values())
+"""Bytes of the arrays for each token."""
 SHORT_ID = 10
 """Length of short ids in base32 characters: among a million trajectories, two share an id with probability 1/2,000."""
 
@@ -74,6 +76,14 @@ def read_entries(journal: Path, beginning: str = "", containing: str = "") -> It
             trajectory = _read(line, arrays, place)
             if short_id == beginning or trajectory.trajectory_id.startswith(beginning):
                 yield JournalEntry(short_id, journal, trajectory)
+
+
+def read_entry(journal: Path, start: int, size: int) -> JournalEntry:
+    """Read the trajectory whose line has `size` bytes from byte `start` on. Raises UsageError if line or arrays are damaged."""
+    with journal.open("rb") as file:
+        line = os.pread(file.fileno(), size, start)
+    trajectory = _read(line, _map(arrays_file(journal)), f"{journal} at byte {start}")
+    return JournalEntry(shorten(line), journal, trajectory)
 
 
 def shorten(line: bytes) -> str:
