@@ -1,7 +1,9 @@
 """Picture of a run's curves: resolved tasks, evaluations with standard errors, and metrics of the episodes."""
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from matplotlib import rc_context
@@ -34,6 +36,7 @@ STYLE: Any = {
     "ytick.major.size": 0,
     "grid.color": "#e4e4e0",
     "grid.linewidth": 0.8,
+    "svg.hashsalt": "turnsmith",
 }
 PANELS = {
     "turns per episode": "rollouts/turns_mean",
@@ -43,6 +46,7 @@ PANELS = {
     "engine–trainer gap": "logprob_gap/mean",
 }
 """Title of each panel → metric that it shows."""
+DRAWING = Lock()
 SMALLEST_GAP = 1e-8
 """Log-prob gap (nats per token) below which the axis of the gap is linear instead of logarithmic, so that 0 can be drawn."""
 Spans = Mapping[str, tuple[float, float]]
@@ -53,11 +57,24 @@ Results = Sequence[dict[str, Any]]
 
 def draw_curves(folder: RunFolder) -> Path:
     """Draw the finished iterations and evaluations of a run, and return the path of the picture."""
-    stages, iterations = read_outline(folder).stage_names, read_iterations(folder)
-    with rc_context(STYLE), replacing(folder.curves) as temporary:
-        figure = compose(stages, iterations, read_results(folder))
-        figure.savefig(temporary, format="png", dpi=160, facecolor="white")
+    with replacing(folder.curves) as temporary:
+        save_curves(folder, temporary, format="png", dpi=160)
     return folder.curves
+
+
+def render_curves(folder: RunFolder) -> bytes:
+    """Render the picture as SVG; equal data give equal bytes."""
+    picture = BytesIO()
+    save_curves(folder, picture, format="svg", metadata={"Date": None})
+    return picture.getvalue()
+
+
+def save_curves(folder: RunFolder, file: Path | BytesIO, **settings: Any) -> None:
+    """Draw the finished iterations and evaluations of a run into a file. The settings go to matplotlib's `savefig`."""
+    stages, iterations = read_outline(folder).stage_names, read_iterations(folder)
+    # matplotlib's settings are global, and a server draws in several threads.
+    with DRAWING, rc_context(STYLE):
+        compose(stages, iterations, read_results(folder)).savefig(file, facecolor="white", **settings)
 
 
 def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> Figure:

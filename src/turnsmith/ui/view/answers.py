@@ -1,0 +1,95 @@
+"""JSON data of the pages: list of runs, overview of a run, table of trajectories, one trajectory."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from turnsmith.errors import UsageError
+from turnsmith.runs.journal import JournalEntry
+from turnsmith.runs.summaries import TrajectorySummary
+from turnsmith.ui.reading import find_state, find_task, name_stage, read_iterations, read_prompt, read_results
+from turnsmith.ui.tables import by_task_set
+from turnsmith.ui.view.opened import OpenedRun
+
+PAGE_SIZE = 200
+"""Maximum number of trajectories in one answer."""
+
+
+def list_runs(runs: Mapping[str, OpenedRun]) -> list[dict[str, Any]]:
+    """List the runs with their state and last result; a run that cannot be read has an error instead."""
+    return [{"name": name} | summarise_run(run) for name, run in runs.items()]
+
+
+def summarise_run(run: OpenedRun) -> dict[str, Any]:
+    """Return state and last result of a run, or the error that prevents it."""
+    try:
+        results = read_results(run.folder)
+        return {"state": find_state(run.folder), "latest": results[-1] if results else None}
+    except UsageError as error:
+        return {"error": str(error)}
+
+
+def describe_run(run: OpenedRun) -> dict[str, Any]:
+    """Return state, results, iterations, numbers of outcomes by journal, and faults of a run. Raises UsageError."""
+    results = by_task_set(read_results(run.folder))
+    reason = run.folder.stop_reason
+    return {
+        "state": find_state(run.folder),
+        "stopped": reason.read_text("utf-8", "replace").strip() if reason.exists() else None,
+        "results": results,
+        "iterations": [asdict(iteration) for iteration in read_iterations(run.folder)],
+        "outcomes": {
+            name: Counter(summary.outcome for summary in index.list_latest()) for name, index in run.refresh().items()
+        },
+        "faults": run.list_faults(),
+    }
+
+
+def list_trajectories(run: OpenedRun, *, journal: str, outcome: str, text: str, first: int) -> dict[str, Any]:
+    """Return one page of the trajectories of a journal (empty: all), with an outcome, whose id contains a text.
+
+    Argument `first` is the position of the page's first trajectory among the trajectories found.
+    """
+    found = [
+        {"journal": name, **describe_summary(summary)}
+        for name, summary in run.list_summaries()
+        if journal in ("", name) and outcome in ("", summary.outcome) and text in summary.trajectory_id
+    ]
+    return {"total": len(found), "first": first, "trajectories": found[first : first + PAGE_SIZE]}
+
+
+def describe_summary(summary: TrajectorySummary) -> dict[str, Any]:
+    """Return the facts of a trajectory that its row in the table shows."""
+    return {
+        "id": summary.trajectory_id,
+        "task": summary.instance_id,
+        "index": summary.index,
+        "outcome": summary.outcome,
+        "stop_reason": summary.stop_reason,
+        "turns": summary.num_turns,
+        "tokens": summary.num_tokens,
+        "seconds": summary.duration_s,
+        "start": summary.start,
+    }
+
+
+def describe_trajectory(run: OpenedRun, journal: str, start: int) -> dict[str, Any]:
+    """Return one trajectory with its prompt, issue and turns. Raises UsageError if it is missing or damaged."""
+    entry = run.read(journal, start)
+    task = find_task(run.folder, entry.trajectory.instance_id)
+    return {
+        "short_id": entry.short_id,
+        "stage": name_stage(entry),
+        "issue": task.problem_statement if task else None,
+        **read_prompt_text(run, entry),
+        **entry.trajectory.model_dump(mode="json"),
+    }
+
+
+def read_prompt_text(run: OpenedRun, entry: JournalEntry) -> dict[str, str]:
+    """Return the prompt, or the error that prevents reading it."""
+    try:
+        return {"prompt_text": read_prompt(run.folder, entry.trajectory)}
+    except UsageError as error:
+        return {"prompt_error": str(error)}

@@ -1,0 +1,60 @@
+// Routes: the part of the address after `#` names the page, so every view has a stable link.
+
+import { make, makeAddress } from "./dom.js";
+import { showRun } from "./run.js";
+import { showRuns } from "./runs.js";
+import { showTrajectories } from "./trajectories.js";
+import { showTrajectory } from "./trajectory.js";
+
+const REFRESH_MS = 3000;
+const page = document.getElementById("page");
+let shown = "";
+let turn = 0;
+
+/** Fetch JSON data; the browser revalidates its copy by ETag. Throws an Error with the server's sentence. */
+export async function fetchData(...parts) {
+  const path = parts.map((part) => (typeof part === "string" ? part.split("/").map(encodeURIComponent).join("/") : "?" + new URLSearchParams(part)));
+  const answer = await fetch("/api/runs" + path.map((part) => (part.startsWith("?") ? part : "/" + part)).join(""));
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(answer.headers.get("content-type")?.includes("json") ? JSON.parse(text).error : text);
+  return { data: JSON.parse(text), tag: answer.headers.get("etag") };
+}
+
+const PAGES = { "": showRuns, run: showRun, trajectories: showTrajectories, trajectory: showTrajectory };
+
+/** Show the page that the address names. Data that did not change leave the page as it is. */
+async function show() {
+  const own = ++turn;
+  const address = location.hash;
+  const [kind = "", ...parts] = address.slice(2).split("/").map(decodeURIComponent);
+  try {
+    const { tag, nodes } = await (PAGES[kind] ?? showRuns)(...parts);
+    const key = address + tag;
+    if (own !== turn || key === shown) return;
+    shown = key;
+    page.replaceChildren(...nodes());
+  } catch (error) {
+    if (own !== turn) return;
+    shown = "";
+    page.replaceChildren(make("p", { role: "alert", class: "bad" }, error.message));
+  }
+  showPath(kind, parts);
+}
+
+/** Show the links to the pages above this one. */
+function showPath(kind, [run]) {
+  const links = [make("a", { href: "#/" }, "runs")];
+  if (run) links.push(" / ", make("a", { href: makeAddress("run", run) }, run));
+  if (kind === "trajectory" || kind === "trajectories") links.push(" / ", make("a", { href: makeAddress("trajectories", run) }, "trajectories"));
+  document.getElementById("path").replaceChildren(...links);
+  document.title = [kind === "" ? "runs" : kind, run, "Turnsmith"].filter(Boolean).join(" · ");
+}
+
+/** Show the page again at an interval, unless it is hidden or somebody fills in a form. */
+function follow() {
+  if (!document.hidden && !document.activeElement?.form) show();
+}
+
+addEventListener("hashchange", () => show().then(() => page.focus()));
+setInterval(follow, REFRESH_MS);
+show();

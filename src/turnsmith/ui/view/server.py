@@ -1,0 +1,127 @@
+"""Web server of `turnsmith view`, for browsers on the same machine.
+
+It only reads. A page may load nothing from other hosts and may not execute scripts inside HTML (Content-Security-Policy). A
+request with a foreign Host header is refused, so that no other site can read the pages by DNS rebinding.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from turnsmith.errors import UsageError
+from turnsmith.ui.curves import render_curves
+from turnsmith.ui.view.answers import describe_run, describe_trajectory, list_runs, list_trajectories
+from turnsmith.ui.view.opened import OpenedRun
+
+PAGES = Path(__file__).parent / "pages"
+HOSTS = ["127.0.0.1", "localhost", "[::1]"]
+"""Host headers, without port, of browsers on the same machine."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+"""Headers of every answer to a request from an allowed host."""
+
+
+def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
+    """Make the application that answers requests for pages and data of `runs`."""
+
+    def find(request: Request) -> OpenedRun:
+        name = request.path_params["run"]
+        if name not in runs:
+            raise HTTPException(404, f"there is no run {name}: choose one of the list")
+        return runs[name]
+
+    def show_runs(request: Request) -> Response:
+        return answer(request, list_runs(runs))
+
+    def show_run(request: Request) -> Response:
+        return answer(request, describe_run(find(request)))
+
+    def show_curves(request: Request) -> Response:
+        return send(request, render_curves(find(request).folder), "image/svg+xml")
+
+    def show_trajectories(request: Request) -> Response:
+        asked = request.query_params
+        choice = {name: asked.get(name, "") for name in ("journal", "outcome", "text")}
+        return answer(request, list_trajectories(find(request), **choice, first=read_number(asked.get("first", "0"))))
+
+    def show_trajectory(request: Request) -> Response:
+        journal, start = request.path_params["journal"], request.path_params["start"]
+        return answer(request, describe_trajectory(find(request), journal, start))
+
+    routes = [
+        Route("/api/runs", show_runs),
+        Route("/api/runs/{run}", show_run),
+        Route("/api/runs/{run}/curves.svg", show_curves),
+        Route("/api/runs/{run}/trajectories", show_trajectories),
+        Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}", show_trajectory),
+        Mount("/", StaticFiles(directory=PAGES, html=True)),
+    ]
+    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS), Middleware(AddHeaders)]
+    handlers: dict[Any, Any] = {UsageError: refuse, HTTPException: refuse_request}
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+
+class AddHeaders:
+    """ASGI middleware that adds `HEADERS` to every answer."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message["headers"],
+                    *((name.encode(), value.encode()) for name, value in HEADERS.items()),
+                ]
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+def read_number(text: str) -> int:
+    """Read a number from a request; raise HTTPException if it is not a number."""
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise HTTPException(400, f"{text[:40]!r} is not a number: give the position of a trajectory")
+    return int(text)
+
+
+def answer(request: Request, data: Any) -> Response:
+    """Answer with JSON data. Lone surrogates, which UTF-8 cannot encode, stay escaped."""
+    return send(request, json.dumps(data).encode(), "application/json")
+
+
+def send(request: Request, body: bytes, kind: str) -> Response:
+    """Send a body, or only status 304 if the browser has it already."""
+    tag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return Response(body, media_type=kind, headers={"ETag": tag})
+
+
+def refuse(request: Request, error: Exception) -> Response:
+    """Answer with a user error, e.g. a damaged file, as one sentence."""
+    return JSONResponse({"error": str(error)}, status_code=409)
+
+
+def refuse_request(request: Request, error: Exception) -> Response:
+    """Answer a request that cannot be answered with one sentence."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, status_code=error.status_code)

@@ -1,0 +1,31 @@
+"""`turnsmith view` serves pages on this machine, and refuses bad input with one sentence."""
+
+import re
+import socket
+import subprocess
+import sys
+from urllib.request import urlopen
+
+import pytest
+
+
+@pytest.mark.slow
+def test_the_command_serves_a_run_until_it_is_interrupted(run_folder):
+    command = [sys.executable, "-m", "turnsmith", "view", str(run_folder.path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        [address] = re.findall(r"http://127\.0\.0\.1:\d+/", server.stdout.readline())
+        with urlopen(address) as page:
+            assert b"main.js" in page.read()
+        server.terminate()
+        assert "Traceback" not in server.stderr.read()
+
+
+def test_a_folder_of_other_things_is_refused(turnsmith, tmp_path):
+    result = turnsmith("view", tmp_path)
+    assert result.exit_code == 2 and "neither a run nor a folder of runs" in result.stderr
+
+
+def test_a_port_in_use_is_refused(turnsmith, run_folder):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = turnsmith("view", run_folder.path, "--port", taken.getsockname()[1])
+    assert result.exit_code == 2 and "give another --port" in result.stderr

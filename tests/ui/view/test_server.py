@@ -1,0 +1,161 @@
+"""Pages of `turnsmith view`: data, stable addresses, refusals, and security headers, by real requests to the application."""
+
+import json
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from conftest import HOSTILE, make_trajectory
+from turnsmith.errors import UsageError
+from turnsmith.runs.folder import RunFolder, claim
+from turnsmith.runs.journal import append_trajectory, arrays_file
+from turnsmith.types import Outcome
+from turnsmith.ui.view.answers import PAGE_SIZE
+from turnsmith.ui.view.opened import find_runs
+from turnsmith.ui.view.server import PAGES, make_server
+
+
+def open_pages(path):
+    return TestClient(make_server(find_runs(path)), base_url="http://127.0.0.1:8321")
+
+
+@pytest.fixture
+def journal(run_folder):
+    """Return a journal of a run, with two trajectories, one of them hostile."""
+    journal = run_folder.eval_trajectories("base", "practice")
+    journal.unlink(missing_ok=True)
+    arrays_file(journal).unlink(missing_ok=True)
+    append_trajectory(journal, make_trajectory("eval-base/a-1/0"))
+    append_trajectory(journal, make_trajectory("eval-base/b-1/0", Outcome.UNRESOLVED, observation=HOSTILE))
+    return journal
+
+
+@pytest.fixture
+def pages(run_folder, journal):
+    return open_pages(run_folder.path)
+
+
+def list_table(pages, **choice):
+    choice = {"journal": "evals/base/practice"} | choice
+    return pages.get("/api/runs/run/trajectories", params=choice).json()
+
+
+def test_the_overview_has_results_iterations_and_outcomes(pages, run_folder):
+    data = pages.get("/api/runs/run").json()
+    assert {row["stage"] for row in data["results"]} == {"base", "rft", "stage1", "stage2"}
+    assert data["iterations"] and data["faults"] == []
+    assert data["outcomes"]["evals/base/practice"] == {"resolved": 1, "unresolved": 1}
+    [run] = pages.get("/api/runs").json()
+    assert (run["name"], run["state"], run["latest"]["stage"]) == ("run", data["state"], "stage2")
+
+
+def test_the_curves_are_a_picture_that_is_equal_for_equal_data(pages):
+    first, second = (pages.get("/api/runs/run/curves.svg") for _ in range(2))
+    assert first.headers["content-type"] == "image/svg+xml" and b"<svg" in first.content
+    assert first.content == second.content
+
+
+def test_trajectories_are_filtered_and_come_in_pages(pages, journal):
+    assert [row["id"] for row in list_table(pages)["trajectories"]] == ["eval-base/a-1/0", "eval-base/b-1/0"]
+    assert [row["id"] for row in list_table(pages, outcome="resolved")["trajectories"]] == ["eval-base/a-1/0"]
+    assert [row["id"] for row in list_table(pages, text="b-1")["trajectories"]] == ["eval-base/b-1/0"]
+    assert list_table(pages, text="c-1") == {"total": 0, "first": 0, "trajectories": []}
+    for index in range(1, PAGE_SIZE):
+        append_trajectory(journal, make_trajectory(f"eval-base/a-1/{index}"))
+    first, second = (list_table(pages, first=number) for number in (0, PAGE_SIZE))
+    assert first["total"] == second["total"] == PAGE_SIZE + 1
+    assert (len(first["trajectories"]), len(second["trajectories"])) == (PAGE_SIZE, 1)
+
+
+def test_a_trajectory_has_its_turns_patch_and_tests(pages):
+    row = list_table(pages)["trajectories"][1]
+    data = pages.get(f"/api/runs/run/trajectories/{row['journal']}/{row['start']}").json()
+    assert data["trajectory_id"] == row["id"] and data["turns"][0]["observation"] == HOSTILE
+    assert data["patch"].startswith("diff --git") and data["grade"]["statuses"]
+    assert "prompt_text" in data or "tokenizer" in data["prompt_error"]
+
+
+def test_a_live_run_is_followed_and_unchanged_data_are_not_sent_again(pages, journal):
+    first = pages.get("/api/runs/run")
+    known = {"If-None-Match": first.headers["etag"]}
+    assert pages.get("/api/runs/run", headers=known).status_code == 304
+    append_trajectory(journal, make_trajectory("eval-base/a-1/1"))
+    second = pages.get("/api/runs/run", headers=known)
+    assert second.status_code == 200 and second.json()["outcomes"]["evals/base/practice"]["resolved"] == 2
+
+
+def test_damaged_files_are_named_and_the_rest_is_shown(pages, run_folder, journal):
+    with journal.open("ab") as file:
+        file.write(b"{}\n")
+    data = pages.get("/api/runs/run").json()
+    assert data["outcomes"]["evals/base/practice"] == {"resolved": 1, "unresolved": 1}
+    assert len(data["faults"]) == 1 and "is damaged at byte" in data["faults"][0]
+    arrays = arrays_file(journal)
+    arrays.write_bytes(arrays.read_bytes()[:-1])
+    start = list_table(pages)["trajectories"][1]["start"]
+    refused = pages.get(f"/api/runs/run/trajectories/evals/base/practice/{start}")
+    assert refused.status_code == 409 and "incomplete" in refused.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/api/runs/other", 404),
+        ("/api/runs/run/trajectories/evals/base/practice/7", 409),
+        ("/api/runs/run/trajectories/../../secret/0", 404),
+        ("/api/runs/run/trajectories/%2e%2e%2f%2e%2e%2fsecret/0", 409),
+        ("/api/runs/%2e%2e/trajectories", 404),
+        ("/api/runs/run/trajectories?first=-1", 400),
+        ("/%2e%2e/server.py", 404),
+        ("/..%2f..%2fserver.py", 404),
+    ],
+)
+def test_a_request_for_something_else_gets_one_sentence(pages, run_folder, address, status):
+    (run_folder.path.parent / "secret").mkdir()
+    append_trajectory(run_folder.path.parent / "secret" / "trajectories.jsonl", make_trajectory("x/secret/0"))
+    answer = pages.get(address)
+    assert answer.status_code == status and answer.json()["error"]
+
+
+def test_only_get_requests_with_a_host_header_of_this_machine_are_answered(pages):
+    for host in ("evil.example", "127.0.0.1.evil.example:8321", ""):
+        assert pages.get("/api/runs", headers={"Host": host}).status_code == 400
+    for host in ("localhost:8321", "127.0.0.1", "[::1]:8321"):
+        assert pages.get("/api/runs", headers={"Host": host}).status_code == 200
+    assert pages.post("/api/runs").status_code == 405
+
+
+def test_every_answer_forbids_inline_scripts_and_other_hosts(pages):
+    for address in ("/", "/main.js", "/api/runs", "/api/runs/other"):
+        headers = pages.get(address).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'none'" and policy["script-src"] == policy["connect-src"] == "'self'"
+
+
+def test_the_pages_never_turn_text_into_html():
+    for file in PAGES.glob("*.js"):
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", file.read_text()), file
+    assert not re.search(r"<script(?! type=\"module\" src=)|\son\w+=|style=", (PAGES / "index.html").read_text())
+
+
+def test_a_folder_of_runs_lists_them_and_names_the_unreadable_one(run_folder):
+    claim(RunFolder(run_folder.path.parent / "broken"), {})
+    (run_folder.path.parent / "broken" / "config.json").write_text("{")
+    (run_folder.path.parent / "other").mkdir()
+    broken, good = open_pages(run_folder.path.parent).get("/api/runs").json()
+    assert "is damaged" in broken["error"] and good["latest"]
+
+
+def test_a_folder_without_runs_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="neither a run nor a folder of runs"):
+        find_runs(tmp_path)
+
+
+def test_lone_surrogates_and_null_bytes_reach_the_page_as_they_are(run_folder, journal):
+    text = "\ud800\0</script><script>alert(1)</script>"
+    line = journal.read_text().splitlines()[0].replace('"observation":"ok"', f'"observation":{json.dumps(text)}')
+    journal.write_text(line + "\n")
+    data = open_pages(run_folder.path).get("/api/runs/run/trajectories/evals/base/practice/0").json()
+    assert data["turns"][0]["observation"] == text
