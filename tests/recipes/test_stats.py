@@ -153,3 +153,38 @@ def test_the_standard_error_of_the_difference_uses_clusters():
     assert PairedRates(before, after, "aabbccddeeff").error == approx(np.std([0.15, 0.05] * 3, ddof=1) / math.sqrt(6))
     assert PairedRates(before, [rate + 0.1 for rate in before], "abcdefghijkl").error == approx(0, abs=1e-9)
     assert math.isnan(PairedRates([0.0], [1.0], "a").error)
+
+
+def make_pairs(rng, num_tasks, gain):
+    """Make rates of two checkpoints with one run per task, of which the second resolves more by `gain` on average."""
+    before, after = rng.random(num_tasks) < 0.4, rng.random(num_tasks) < 0.4 + gain
+    return PairedRates(before.astype(float), after.astype(float), ["one"] * num_tasks)
+
+
+def test_a_difference_of_the_detectable_size_is_found_in_four_of_five_comparisons(monkeypatch):
+    monkeypatch.setattr(stats, "NUM_DRAWS", 999)
+    rng = np.random.default_rng(0)
+    gain = make_pairs(rng, 200, 0.13).detectable
+    assert 0.11 < gain < 0.16
+    found = [make_pairs(rng, 200, gain).is_different for _ in range(400)]
+    assert 0.72 < np.mean(found) < 0.88
+
+
+def test_the_needed_number_of_tasks_finds_the_measured_difference_in_four_of_five_comparisons(monkeypatch):
+    monkeypatch.setattr(stats, "NUM_DRAWS", 999)
+    rng = np.random.default_rng(1)
+    pairs = PairedRates([0.0] * 6 + [1.0] * 4 + [0.0] * 90, [1.0] * 6 + [0.0] * 4 + [0.0] * 90, ["one"] * 100)
+    assert not pairs.is_different and pairs.num_needed > 1000
+    drawn = (rng.choice(pairs.differences, pairs.num_needed) for _ in range(200))
+    found = [PairedRates([0.0] * len(each), each, ["one"] * len(each)).is_different for each in drawn]
+    assert 0.72 < np.mean(found) < 0.88
+
+
+def test_without_error_or_difference_nothing_is_said_about_power():
+    assert PairedRates([0, 0], [1, 1], ["a", "a"]).detectable is None
+    assert PairedRates([0, 1], [1, 0], ["a", "a"]).num_needed is None
+
+
+@mark.parametrize("share", [0.5, 0.6, 0.9])
+def test_other_shares_of_student_s_t_are_those_of_scipy(share):
+    assert student_t(7, share) == approx(t.ppf((1 + share) / 2, 7), rel=1e-9)

@@ -8,7 +8,7 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
-from turnsmith.ui.comparison import compare, split_address
+from turnsmith.ui.comparison import compare, describe, split_address
 
 REPOSITORIES = [f"calc{number}" for number in range(8)]
 TASKS = [f"{repository}.swap.{number:08x}" for repository in REPOSITORIES for number in range(5)]
@@ -180,3 +180,21 @@ def test_the_comparison_is_printed_as_json(turnsmith, run):
 
 def test_help_explains_addresses_of_evaluations(turnsmith):
     assert "RUN:STAGE/TASK_SET" in turnsmith("compare", "--help").stdout
+
+
+def test_a_comparison_names_the_difference_that_it_can_detect_and_the_size_that_would_tell(tmp_path):
+    before = [float(index % 5 == 0) for index in range(40)]
+    after = [1.0, 1.0, 1.0, 1.0, *before[4:35], 0.0, *before[36:]]
+    few = make_run(tmp_path / "few", base=before, stage1=after)
+    [comparison] = compare(f"{few.path}:base", f"{few.path}:stage1")
+    data = comparison.to_json()
+    assert data["verdict"] == "noise" and data["detectable_difference"] > 0.05
+    assert dict(describe(comparison))["detects"] == (
+        f"true differences of {100 * data['detectable_difference']:.1f} points, with probability 80%; "
+        f"5.0 points need about {data['num_repositories_needed']} repositories"
+    )
+
+
+def test_a_significant_difference_needs_no_larger_comparison(run):
+    [comparison] = compare(f"{run.path}:base", f"{run.path}:stage1")
+    assert comparison.verdict == "different" and "need about" not in dict(describe(comparison))["detects"]

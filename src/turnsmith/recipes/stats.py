@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 LEVEL = 0.05
 """Significance level: two checkpoints count as different if the p-value is at most this."""
+POWER = 0.8
+"""Probability with which a difference of the minimum detectable size is found significant."""
 MIN_CLUSTERS = 6
 """Minimum number of repositories for a permutation test by repository. Five allow no p-value below 2 / 2⁵ = 0.06."""
 NUM_DRAWS = 99_999
@@ -62,9 +64,9 @@ def chance_of_at_least(num: int, total: int, share: float) -> float:
     return math.fsum(math.exp(way + k * hit + (total - k) * miss) for k, way in enumerate(ways, start=num))
 
 
-def student_t(freedom: int) -> float:
-    """Compute the two-sided 95 % quantile of Student's t for an integer number of degrees of freedom."""
-    return math.sqrt(freedom) * math.tan(solve(lambda angle: share_within(angle, freedom), 1 - LEVEL, 0.0, math.pi / 2))
+def student_t(freedom: int, share: float = 1 - LEVEL) -> float:
+    """Compute t with P(|T| ≤ t) = `share` for Student's T with an integer number of degrees of freedom."""
+    return math.sqrt(freedom) * math.tan(solve(lambda angle: share_within(angle, freedom), share, 0.0, math.pi / 2))
 
 
 def share_within(angle: float, freedom: int) -> float:
@@ -135,6 +137,27 @@ class PairedRates:
             return None
         reach = student_t(len(self.sums) - 1) * self.error
         return self.mean - reach, self.mean + reach
+
+    @property
+    def detectable(self) -> float | None:
+        """Minimum detectable effect: true mean difference that a comparison like this finds significant with probability `POWER`.
+
+        It is (t₀.₉₇₅ + t₀.₈) · standard error, with quantiles of Student's t. None if the standard error is zero or unknown.
+        """
+        if not self.error > 10**-DECIMALS:
+            return None
+        freedom = len(self.sums) - 1
+        return (student_t(freedom) + student_t(freedom, 2 * POWER - 1)) * self.error
+
+    @property
+    def num_needed(self) -> int | None:
+        """Number of units (`flipped_by`) that would detect the measured difference, if true, with probability `POWER`.
+
+        The standard error falls with the root of this number. None if the difference or its standard error is zero or unknown.
+        """
+        if self.detectable is None or abs(self.mean) < 10**-DECIMALS:
+            return None
+        return math.ceil(len(self.sums) * (self.detectable / self.mean) ** 2)
 
     @cached_property
     def p_value(self) -> float:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from turnsmith.errors import UsageError
 from turnsmith.recipes.results import read_evaluation
-from turnsmith.recipes.stats import LEVEL, PairedRates
+from turnsmith.recipes.stats import LEVEL, POWER, PairedRates
 from turnsmith.runs.folder import RunFolder
 from turnsmith.ui.reading import list_evaluations, read_tasks
 from turnsmith.ui.terminal import to_line
@@ -20,6 +20,7 @@ ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
 """Pattern of the end of a task id; the rest names the repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
 MAX_NAMED = 20
 """Maximum number of tasks listed by name; the others are counted."""
+UNITS = {"repository": "repositories", "task": "tasks"}
 HOLDS_FOR = {"repository": "repositories such as these", "task": "these tasks"}
 """Unit that the permutation test flips → tasks or repositories for which its result holds, as a phrase of the verdict."""
 
@@ -93,6 +94,8 @@ class Comparison:
             "interval_95": pairs.interval,
             "p_value": pairs.p_value,
             "p_value_mcnemar": pairs.p_value_mcnemar,
+            "detectable_difference": pairs.detectable,
+            f"num_{UNITS[pairs.flipped_by]}_needed": pairs.num_needed,
             "flipped_by": pairs.flipped_by,
             "holds_for": HOLDS_FOR[pairs.flipped_by],
             "num_tasks": len(self.tasks),
@@ -178,6 +181,8 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
         interval = "95 % interval of {}: {:+.1f} to {:+.1f}".format(HOLDS_FOR[pairs.flipped_by], *ends)
     yield "B − A", f"{100 * pairs.mean:+.1f} points, {interval}"
     yield "p", describe_p(pairs)
+    if pairs.detectable:
+        yield "detects", describe_power(pairs)
     yield "tasks", f"{len(comparison.tasks)} in both; repositories: {len(set(pairs.clusters))}"
     for reason, tasks in comparison.left_out.items():
         yield "left out", f"{reason}: {name_some(tasks)}"
@@ -193,6 +198,14 @@ def describe_p(pairs: PairedRates) -> str:
     flipped = "by repository" if pairs.flipped_by == "repository" else "by task, as the repositories are too few"
     mcnemar = "" if pairs.p_value_mcnemar is None else f"; {pairs.p_value_mcnemar:.2g} by exact McNemar"
     return f"{pairs.p_value:.2g} by sign-flip {flipped}{mcnemar}"
+
+
+def describe_power(pairs: PairedRates) -> str:
+    """Describe the difference that this comparison can detect, and the size of one that could detect the measured difference."""
+    reach = f"true differences of {100 * (pairs.detectable or 0):.1f} points, with probability {POWER:.0%}"
+    if pairs.is_different or pairs.num_needed is None:
+        return reach
+    return f"{reach}; {100 * abs(pairs.mean):.1f} points need about {pairs.num_needed:,} {UNITS[pairs.flipped_by]}"
 
 
 def describe_verdict(comparison: Comparison) -> str:
