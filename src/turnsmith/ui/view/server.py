@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 from turnsmith.errors import UsageError
 from turnsmith.ui.curves import render_curves
 from turnsmith.ui.view.answers import describe_run, describe_trajectory, list_runs, list_trajectories
+from turnsmith.ui.view.grids import list_grids
 from turnsmith.ui.view.opened import OpenedRun
 
 PAGES = Path(__file__).parent / "pages"
@@ -56,6 +57,9 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
     def show_curves(request: Request) -> Response:
         return send(request, render_curves(find(request).folder), "image/svg+xml")
 
+    def show_tasks(request: Request) -> Response:
+        return answer(request, list_grids(find(request)))
+
     def show_trajectories(request: Request) -> Response:
         asked = request.query_params
         choice = {name: asked.get(name, "") for name in ("journal", "outcome", "text")}
@@ -69,6 +73,7 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
         Route("/api/runs", show_runs),
         Route("/api/runs/{run}", show_run),
         Route("/api/runs/{run}/curves.svg", show_curves),
+        Route("/api/runs/{run}/tasks", show_tasks),
         Route("/api/runs/{run}/trajectories", show_trajectories),
         Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}", show_trajectory),
         Mount("/", StaticFiles(directory=PAGES, html=True)),

@@ -3,6 +3,7 @@
 import { make, makeAddress } from "./dom.js";
 import { showRun } from "./run.js";
 import { showRuns } from "./runs.js";
+import { showTasks } from "./tasks.js";
 import { showTrajectories } from "./trajectories.js";
 import { showTrajectory } from "./trajectory.js";
 
@@ -20,7 +21,7 @@ export async function fetchData(...parts) {
   return { data: JSON.parse(text), tag: answer.headers.get("etag") };
 }
 
-const PAGES = { "": showRuns, run: showRun, trajectories: showTrajectories, trajectory: showTrajectory };
+const PAGES = { "": showRuns, run: showRun, tasks: showTasks, trajectories: showTrajectories, trajectory: showTrajectory };
 
 /** Show the page that the address names. Data that did not change leave the page as it is. */
 async function show() {
@@ -46,6 +47,7 @@ function showPath(kind, [run]) {
   const links = [make("a", { href: "#/" }, "runs")];
   if (run) links.push(" / ", make("a", { href: makeAddress("run", run) }, run));
   if (kind === "trajectory" || kind === "trajectories") links.push(" / ", make("a", { href: makeAddress("trajectories", run) }, "trajectories"));
+  if (kind === "tasks") links.push(" / ", make("a", { href: makeAddress("tasks", run) }, "tasks"));
   document.getElementById("path").replaceChildren(...links);
   document.title = [kind === "" ? "runs" : kind, run, "Turnsmith"].filter(Boolean).join(" · ");
 }

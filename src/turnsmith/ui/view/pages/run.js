@@ -13,7 +13,13 @@ function makeNodes(name, data, tag) {
   return [
     make("h1", {}, name, " ", make("span", { class: "faint" }, data.state)),
     ...[data.stopped, ...data.faults].filter(Boolean).map((text) => make("p", { class: "bad" }, text)),
-    make("p", {}, make("a", { href: makeAddress("trajectories", name) }, "All trajectories")),
+    make(
+      "p",
+      {},
+      make("a", { href: makeAddress("tasks", name) }, "Tasks"),
+      " · ",
+      make("a", { href: makeAddress("trajectories", name) }, "All trajectories"),
+    ),
     make("img", { src: source, alt: "Curves of the run; the tables below have the same figures." }),
     make("h2", {}, "Results"),
     makeTable(RESULTS, data.results),
