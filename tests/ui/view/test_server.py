@@ -8,9 +8,11 @@ from starlette.testclient import TestClient
 
 from conftest import HOSTILE, make_trajectory
 from turnsmith.errors import UsageError
+from turnsmith.policies import locate
 from turnsmith.runs.folder import RunFolder, claim
 from turnsmith.runs.journal import append_trajectory, arrays_file
 from turnsmith.types import Outcome
+from turnsmith.ui.reading import load_tokenizer
 from turnsmith.ui.view.answers import PAGE_SIZE
 from turnsmith.ui.view.opened import find_runs
 from turnsmith.ui.view.server import PAGES, make_server
@@ -74,6 +76,20 @@ def test_a_trajectory_has_its_turns_patch_and_tests(pages):
     assert data["trajectory_id"] == row["id"] and data["turns"][0]["observation"] == HOSTILE
     assert data["patch"].startswith("diff --git") and data["grade"]["statuses"]
     assert "prompt_text" in data or "tokenizer" in data["prompt_error"]
+
+
+def test_the_sampled_tokens_of_each_turn_have_text_and_log_prob(pages, journal):
+    tokens = pages.get("/api/runs/run/trajectories/evals/base/practice/0/tokens").json()
+    tokenizer = load_tokenizer(locate("tiny") / "tokenizer.json")
+    first, second = make_trajectory("eval-base/a-1/0").turns
+    assert [len(turn) for turn in tokens] == [first.end - first.start, second.end - second.start]
+    assert tokens[0] == [[tokenizer.decode([3]), -1.0], [tokenizer.decode([4]), -0.5]]
+
+
+def test_messages_have_no_tokens(pages, journal):
+    start = journal.stat().st_size
+    append_trajectory(journal, make_trajectory("eval-base/a-1/1").grow(form="messages"))
+    assert pages.get(f"/api/runs/run/trajectories/evals/base/practice/{start}/tokens").json() == []
 
 
 def test_a_live_run_is_followed_and_unchanged_data_are_not_sent_again(pages, journal):

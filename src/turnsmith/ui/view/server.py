@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from turnsmith.errors import UsageError
 from turnsmith.ui.curves import render_curves
-from turnsmith.ui.view.answers import describe_run, describe_trajectory, list_runs, list_trajectories
+from turnsmith.ui.view.answers import describe_run, describe_trajectory, list_runs, list_tokens, list_trajectories
 from turnsmith.ui.view.grids import list_grids
 from turnsmith.ui.view.opened import OpenedRun
 
@@ -69,6 +69,10 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
         journal, start = request.path_params["journal"], request.path_params["start"]
         return answer(request, describe_trajectory(find(request), journal, start))
 
+    def show_tokens(request: Request) -> Response:
+        journal, start = request.path_params["journal"], request.path_params["start"]
+        return answer(request, list_tokens(find(request), journal, start))
+
     routes = [
         Route("/api/runs", show_runs),
         Route("/api/runs/{run}", show_run),
@@ -76,6 +80,7 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
         Route("/api/runs/{run}/tasks", show_tasks),
         Route("/api/runs/{run}/trajectories", show_trajectories),
         Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}", show_trajectory),
+        Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}/tokens", show_tokens),
         Mount("/", StaticFiles(directory=PAGES, html=True)),
     ]
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS), Middleware(AddHeaders)]

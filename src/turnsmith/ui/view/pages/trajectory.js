@@ -5,7 +5,7 @@ import { fetchData } from "./main.js";
 
 export async function showTrajectory(run, journal, start) {
   const { data, tag } = await fetchData(run, "trajectories", journal, start);
-  return { tag, nodes: () => makeNodes(data) };
+  return { tag, nodes: () => [...makeNodes(data), ...(data.form === "tokens" ? [makeColouring([run, "trajectories", `${journal}/${start}/tokens`])] : [])] };
 }
 
 function makeNodes(data) {
@@ -45,4 +45,33 @@ function makeTurn(turn, position) {
 function makePatch(patch) {
   const kind = (line) => (line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "");
   return make("pre", {}, ...patch.split("\n").map((line) => make("span", { class: kind(line) }, line + "\n")));
+}
+
+/** Make a button, at the lower edge of the window, that colours the sampled tokens by their log-probs. */
+function makeColouring(address) {
+  const button = make("button", { class: "floating" }, "Colour tokens by log-prob");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      const { data } = await fetchData(...address);
+      data.forEach((tokens, position) => document.querySelector(`#turn-${position + 1} pre`).replaceChildren(...tokens.map(makeToken)));
+      button.replaceWith(makeLegend());
+    } catch (error) {
+      button.replaceWith(make("p", { class: "floating bad", role: "alert" }, error.message));
+    }
+  });
+  return button;
+}
+
+const PROBABILITIES = [0.9, 0.5, 0.1, 0.01];
+
+/** Make a token, coloured by the range of its probability; its title has the log-prob. */
+function makeToken([text, logprob]) {
+  const range = PROBABILITIES.filter((limit) => Math.exp(logprob) < limit).length;
+  return make("span", { class: `token-${range}`, title: `log-prob ${logprob.toFixed(3)}` }, text);
+}
+
+function makeLegend() {
+  const limits = ["above 0.9", "above 0.5", "above 0.1", "above 0.01", "0.01 or less"];
+  return make("p", { class: "floating" }, "probability: ", ...limits.flatMap((limit, range) => [make("span", { class: `token-${range}` }, limit), " "]));
 }
