@@ -109,7 +109,17 @@ def test_damaged_lines_are_named_and_the_rest_is_read(tmp_path):
     journal = tmp_path / "trajectories.jsonl"
     append_trajectory(journal, make_trajectory("rft/a/0"))
     start = journal.stat().st_size
-    damaged = [b"[]\n", b'{"turns":[],"stop_reason":""}\n', b'{"a":1,"turns":[],"stop_reason":"x"}\n', b"\xff\n"]
+    line = journal.read_bytes()
+    unknown = line.replace(b'"outcome":"resolved"', b'"outcome":"from a newer version"')
+    deep = line.replace(b'"seed":0', b'"seed":' + b"[" * 100_000)
+    damaged = [
+        b"[]\n",
+        b'{"turns":[],"stop_reason":""}\n',
+        b'{"a":1,"turns":[],"stop_reason":"x"}\n',
+        b"\xff\n",
+        unknown,
+        deep,
+    ]
     with journal.open("ab") as file:
         file.writelines(damaged)
     append_trajectory(journal, make_trajectory("rft/a/1"))

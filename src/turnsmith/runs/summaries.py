@@ -4,15 +4,15 @@ A summary needs only the beginning and the end of a line. So a journal of gigaby
 second reading starts where the first one ended. Nothing is written.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from turnsmith.errors import UsageError
+from turnsmith.io.files import parse_json
 from turnsmith.runs.journal import ARRAY_BYTES, arrays_file
+from turnsmith.types import Outcome
 
 BEFORE_TURNS, AFTER_TURNS, TURN = b',"turns":[', b'],"stop_reason":"', b'{"start":'
 """Bytes around the turns in a line, and at the start of each turn. In JSON strings, quotation marks are escaped, so a text
@@ -30,7 +30,7 @@ class TrajectorySummary:
     index: int
     iteration: int
     stop_reason: str
-    outcome: str
+    outcome: Outcome
     num_turns: int
     num_tokens: int | None
     """Number of tokens of the whole dialogue; None for messages of an endpoint, and if the arrays are missing."""
@@ -75,7 +75,7 @@ class JournalIndex:
     def _add(self, line: bytes, arrays: BinaryIO) -> None:
         try:
             self.summaries.append(summarise(line, self.end, arrays))
-        except (ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.faults.append(f"{self.journal} is damaged at byte {self.end} ({error}): remove that line")
         self.end += len(line)
 
@@ -99,11 +99,11 @@ def open_arrays(journal: Path) -> BinaryIO:
 
 
 def summarise(line: bytes, start: int, arrays: BinaryIO) -> TrajectorySummary:
-    """Summarise a line that begins at byte `start` of its journal. Raises ValueError or KeyError if it is damaged."""
+    """Summarise a line that begins at byte `start` of its journal. Raises ValueError, KeyError or TypeError if damaged."""
     opened, closed = line.find(BEFORE_TURNS), line.rfind(AFTER_TURNS)
     if min(opened, closed) < 0:
         raise ValueError("the line is not a trajectory")
-    facts = json.loads(line[:opened] + b"," + line[closed + 2 :])
+    facts = parse_json((line[:opened] + b"," + line[closed + 2 :]).decode())
     grade: dict[str, Any] = facts.get("grade") or {}
     return TrajectorySummary(
         trajectory_id=facts["trajectory_id"],
@@ -111,7 +111,7 @@ def summarise(line: bytes, start: int, arrays: BinaryIO) -> TrajectorySummary:
         index=facts["index"],
         iteration=facts["iteration"],
         stop_reason=facts["stop_reason"],
-        outcome=facts["outcome"],
+        outcome=Outcome(facts["outcome"]),
         num_turns=line.count(TURN, opened, closed),
         num_tokens=count_tokens(arrays, **facts["arrays"]) if facts.get("form", "tokens") == "tokens" else None,
         duration_s=facts["duration_s"],

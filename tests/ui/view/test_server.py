@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from conftest import HOSTILE, make_trajectory
 from turnsmith.errors import UsageError
 from turnsmith.policies import locate
-from turnsmith.runs.folder import RunFolder, claim
+from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
 from turnsmith.runs.journal import append_trajectory, arrays_file
 from turnsmith.types import Outcome
 from turnsmith.ui.reading import load_tokenizer
@@ -50,6 +50,14 @@ def test_the_overview_has_results_iterations_and_outcomes(pages, run_folder):
     assert data["outcomes"]["evals/base/practice"] == {"resolved": 1, "unresolved": 1}
     [run] = pages.get("/api/runs").json()
     assert (run["name"], run["state"], run["latest"]["stage"]) == ("run", data["state"], "stage2")
+
+
+def test_numbers_that_json_lacks_are_null(pages, run_folder):
+    file = run_folder.iteration("stage1", 0).metrics
+    write_json(file, read_json(file) | {"loss/entropy": float("nan"), "loss/total": float("-inf")})
+    text = pages.get("/api/runs/run").text
+    [metrics] = [each["metrics"] for each in json.loads(text)["iterations"] if each["stage"] == "stage1"][:1]
+    assert metrics["loss/entropy"] is metrics["loss/total"] is None and "NaN" not in text
 
 
 def test_the_curves_are_a_picture_that_is_equal_for_equal_data(pages):

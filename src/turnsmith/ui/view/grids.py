@@ -59,7 +59,7 @@ def count_attempts(summaries: Iterable[TrajectorySummary]) -> dict[str, tuple[in
     """Count the resolved and all attempts of each task; attempts lost to the infrastructure do not count."""
     counts: dict[str, tuple[int, int]] = {}
     for summary in summaries:
-        if OUTCOMES[Outcome(summary.outcome)].in_evaluation:
+        if OUTCOMES[summary.outcome].in_evaluation:
             num_resolved, num_all = counts.get(summary.instance_id, (0, 0))
             counts[summary.instance_id] = num_resolved + (summary.outcome == Outcome.RESOLVED), num_all + 1
     return counts

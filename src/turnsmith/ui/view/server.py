@@ -6,6 +6,7 @@ request with a foreign Host header is refused, so that no other site can read th
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,16 @@ def read_number(text: str) -> int:
 
 def answer(request: Request, data: Any) -> Response:
     """Answer with JSON data. Lone surrogates, which UTF-8 cannot encode, stay escaped."""
-    return send(request, json.dumps(data).encode(), "application/json")
+    return send(request, json.dumps(to_finite(data), allow_nan=False).encode(), "application/json")
+
+
+def to_finite(data: Any) -> Any:
+    """Replace NaN and infinities in JSON data, which JSON has no words for, by None."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: to_finite(value) for key, value in data.items()}
+    return [*map(to_finite, data)] if isinstance(data, list | tuple) else data
 
 
 def send(request: Request, body: bytes, kind: str) -> Response:

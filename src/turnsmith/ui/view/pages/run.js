@@ -44,7 +44,7 @@ const RESULTS = [
 const metric = (title, name, write) => ({
   title,
   isNumber: true,
-  cell: ({ metrics }) => (name in metrics ? write(metrics[name]) : ""),
+  cell: ({ metrics }) => (Number.isFinite(metrics[name]) ? write(metrics[name]) : ""),
 });
 
 const ITERATIONS = [

@@ -67,8 +67,8 @@ const PROBABILITIES = [0.9, 0.5, 0.1, 0.01];
 
 /** Make a token, coloured by the range of its probability; its title has the log-prob. */
 function makeToken([text, logprob]) {
-  const range = PROBABILITIES.filter((limit) => Math.exp(logprob) < limit).length;
-  return make("span", { class: `token-${range}`, title: `log-prob ${logprob.toFixed(3)}` }, text);
+  const range = PROBABILITIES.filter((limit) => Math.exp(logprob ?? -Infinity) < limit).length;
+  return make("span", { class: `token-${range}`, title: `log-prob ${logprob?.toFixed(3) ?? "not finite"}` }, text);
 }
 
 function makeLegend() {
