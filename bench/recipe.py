@@ -23,7 +23,8 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, list_differences, read_json
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.tasks.dataset import load_tasks
-from turnsmith.ui.comparison import Comparison, load_evaluation
+from turnsmith.ui.comparison import Comparison
+from turnsmith.ui.evaluations import load_evaluation
 
 MIN_RUNS = 3
 MIN_TASKS = 100

@@ -1,6 +1,7 @@
 """`compare` on handwritten evaluations: pairs, omitted tasks and messages."""
 
 import json
+import random
 
 import pytest
 
@@ -8,7 +9,8 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
-from turnsmith.ui.comparison import compare, describe, split_address
+from turnsmith.ui.comparison import compare, describe, describe_verdict
+from turnsmith.ui.evaluations import split_address
 
 REPOSITORIES = [f"calc{number}" for number in range(8)]
 TASKS = [f"{repository}.swap.{number:08x}" for repository in REPOSITORIES for number in range(5)]
@@ -198,3 +200,56 @@ def test_a_comparison_names_the_difference_that_it_can_detect_and_the_size_that_
 def test_a_significant_difference_needs_no_larger_comparison(run):
     [comparison] = compare(f"{run.path}:base", f"{run.path}:stage1")
     assert comparison.verdict == "different" and "need about" not in dict(describe(comparison))["detects"]
+
+
+@pytest.fixture
+def stages(tmp_path):
+    """Return a run with three stages, of which the second is the best by chance."""
+    rng = random.Random(0)
+    rates = {name: [float(rng.random() < 0.3) for _ in TASKS] for name in ("base", "rft", "stage1", "stage2")}
+    order = sorted(("rft", "stage1", "stage2"), key=lambda name: sum(rates[name]))
+    return make_run(
+        tmp_path / "stages", base=rates["base"], rft=rates[order[0]], stage1=rates[order[2]], stage2=rates[order[1]]
+    )
+
+
+def test_the_best_stage_is_compared_with_a_correction_for_the_choice(stages):
+    [plain] = compare(f"{stages.path}:base", f"{stages.path}:stage1")
+    [best] = compare(f"{stages.path}:base", f"{stages.path}:best")
+    assert best.after.name == plain.after.name == f"{stages.path}:stage1/practice"
+    assert best.p_value >= plain.p_value == best.pairs.p_value
+    data = best.to_json()
+    assert data["b_chosen_among"] == [f"{stages.path}:{name}/practice" for name in ("rft", "stage1", "stage2")]
+    assert data["p_value_corrected"] == best.p_value and data["difference_corrected"] < data["difference"]
+    assert dict(describe(best))["corrected"].startswith("B is the best of 3; with this taken into account, p is ")
+    assert "p_value_corrected" not in plain.to_json() and "corrected" not in dict(describe(plain))
+
+
+def test_a_difference_that_is_noise_after_the_correction_has_the_verdict_noise(tmp_path):
+    before, after = [0.0] * 40, [1.0] * 6 + [0.0] * 34
+    others = {f"stage{n}": [float(index % 10 == n) for index in range(40)] for n in range(1, 8)}
+    run = make_run(tmp_path / "run", base=before, best1=after, **others)
+    save_tasks_of_one_repository(run)
+    [plain], [best] = (compare(f"{run.path}:base", f"{run.path}:{stage}") for stage in ("best1", "best"))
+    assert (plain.verdict, best.verdict, best.after.name) == ("different", "noise", plain.after.name)
+    assert "chance alone gives one as large" in describe_verdict(best)
+
+
+def test_stages_among_which_b_was_chosen_can_be_named(turnsmith, stages):
+    command = ["compare", f"{stages.path}:base", f"{stages.path}:stage1", "--json", "--best-of"]
+    [entry] = json.loads(turnsmith(*command, "stage1,stage2").stdout)
+    assert entry["b_chosen_among"] == [f"{stages.path}:stage1/practice", f"{stages.path}:stage2/practice"]
+    [best] = compare(f"{stages.path}:base", f"{stages.path}:best", ["rft", "stage2"])
+    assert best.after.name == f"{stages.path}:stage2/practice"
+    for wrong, message in (
+        ("rft,stage2", "--best-of lacks stage1"),
+        ("stage1,stage9", "no finished evaluation stage9"),
+    ):
+        result = turnsmith(*command, wrong)
+        assert result.exit_code == 2 and message in result.stderr
+
+
+def test_both_sides_can_be_the_best_of_their_runs(stages, run):
+    [comparison] = compare(f"{run.path}:best", f"{stages.path}:best")
+    assert (len(comparison.rivals_before), len(comparison.rivals_after)) == (2, 4)
+    assert dict(describe(comparison))["corrected"].startswith("A is the best of 2 and B is the best of 4;")

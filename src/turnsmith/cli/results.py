@@ -16,9 +16,19 @@ from turnsmith.ui.terminal import make_console, to_line
 
 ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET. For example, runs/a is the last evaluated checkpoint, runs/a:base
 the base policy, and runs/a:stage1/practice one evaluation. Without TASK_SET, A and B are compared on each
-task set that both have."""
+task set that both have. The stage `best` is the one with the highest Pass@1: runs/a:best is the best stage, other
+than A's, and the p-value is corrected for the choice."""
 First = Annotated[str, typer.Argument(metavar="A", help="First evaluation: RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, in the form of A. Gains are B minus A.")]
+BestOf = Annotated[
+    str,
+    typer.Option(
+        "--best-of",
+        metavar="STAGE,STAGE",
+        show_default=False,
+        help="Stages among which B was chosen as the best; the p-value is corrected for the choice.",
+    ),
+]
 
 
 def show_results(run: Run, as_json: Json = False) -> None:
@@ -62,9 +72,9 @@ def warn_of_missing_isolation(folder: RunFolder, *, err: bool = False) -> None:
         typer.echo("warning: neither agents nor tests were isolated, so a patch may have cheated", err=err)
 
 
-def compare(first: First, second: Second, as_json: Json = False) -> None:
+def compare(first: First, second: Second, best_of: BestOf = "", as_json: Json = False) -> None:
     """Compare two runs, stages or evaluations, paired by task."""
-    comparisons = compare_all(first, second)
+    comparisons = compare_all(first, second, [stage.strip() for stage in best_of.split(",") if stage.strip()])
 
     def show() -> None:
         for comparison in comparisons:

@@ -117,17 +117,17 @@ class PairedRates:
     @property
     def flipped_by(self) -> Literal["repository", "task"]:
         """Unit whose sign the permutation test flips: repository or, with fewer than `MIN_CLUSTERS` of these, task."""
-        return "repository" if len(set(self.clusters)) >= MIN_CLUSTERS else "task"
+        return choose_unit(self.clusters)
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
         """Sum of the rates' differences of each repository, or of each task if `flipped_by` is `task`."""
-        return self._sum(self.differences)
+        return sum_units(self.differences, self.clusters)
 
     @cached_property
     def error(self) -> float:
         """Standard error of the mean difference, over repositories or tasks; NaN if there is only one."""
-        residuals = self._sum(self.differences - self.mean)
+        residuals = sum_units(self.differences - self.mean, self.clusters)
         return measure_error(residuals) * len(residuals) / len(self.differences) if len(residuals) > 1 else math.nan
 
     @property
@@ -186,11 +186,18 @@ class PairedRates:
     def is_different(self) -> bool:
         return self.p_value <= LEVEL
 
-    def _sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.flipped_by == "task":
-            return values.round(DECIMALS)
-        _, cluster = np.unique(list(self.clusters), return_inverse=True)
-        return np.asarray(np.bincount(cluster, weights=values), np.float64).round(DECIMALS)
+
+def choose_unit(clusters: Sequence[str]) -> Literal["repository", "task"]:
+    """Choose the unit that statistics treat as independent: repository or, with fewer than `MIN_CLUSTERS` of these, task."""
+    return "repository" if len(set(clusters)) >= MIN_CLUSTERS else "task"
+
+
+def sum_units(values: NDArray[np.float64], clusters: Sequence[str]) -> NDArray[np.float64]:
+    """Sum the values of the tasks of each repository; return them unchanged if repositories are few: [tasks] → [units]."""
+    if choose_unit(clusters) == "task":
+        return values.round(DECIMALS)
+    _, cluster = np.unique(list(clusters), return_inverse=True)
+    return np.asarray(np.bincount(cluster, weights=values), np.float64).round(DECIMALS)
 
 
 def flip_all(sums: NDArray[np.float64]) -> NDArray[np.float64]:

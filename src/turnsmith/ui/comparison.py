@@ -1,23 +1,19 @@
 """Comparison of two evaluations on the same tasks, with a significance test of the difference."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from rich.table import Table
 
 from turnsmith.errors import UsageError
-from turnsmith.recipes.results import read_evaluation
+from turnsmith.recipes.choices import ChosenRates
 from turnsmith.recipes.stats import LEVEL, POWER, PairedRates
-from turnsmith.runs.folder import RunFolder
-from turnsmith.ui.reading import list_evaluations, read_tasks
+from turnsmith.ui.evaluations import Evaluation, Side, find_shared, find_sides
 from turnsmith.ui.terminal import to_line
 
-ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
-"""Pattern of the end of a task id; the rest names the repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
 MAX_NAMED = 20
 """Maximum number of tasks listed by name; the others are counted."""
 UNITS = {"repository": "repositories", "task": "tasks"}
@@ -26,27 +22,15 @@ HOLDS_FOR = {"repository": "repositories such as these", "task": "these tasks"}
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Evaluation of one checkpoint on one task set."""
-
-    name: str
-    """Address of the evaluation: `RUN:STAGE/TASK_SET`."""
-    rates: Mapping[str, float]
-    """Share of resolved attempts per task; tasks whose attempts were all lost are absent."""
-    num_lost: int
-    """Number of rollouts lost to the infrastructure."""
-    lost: Mapping[str, int]
-    """Number of lost rollouts by task; empty in results of older versions."""
-    repositories: Mapping[str, str]
-    """Task id → repository: from the task file or, if that is missing, from the beginning of the id."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Two evaluations A (`before`) and B (`after`), compared task by task."""
 
     before: Evaluation
     after: Evaluation
+    rivals_before: Sequence[Evaluation] = ()
+    """Evaluations among which A was chosen as the best, with A; at most one if it was not chosen."""
+    rivals_after: Sequence[Evaluation] = ()
+    """Evaluations among which B was chosen as the best, with B; at most one if it was not chosen."""
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -58,6 +42,29 @@ class Comparison:
         """Rates of both evaluations on the tasks that both attempted."""
         before, after = ([side.rates[task] for task in self.tasks] for side in (self.before, self.after))
         return PairedRates(before, after, [self.before.repositories[task] for task in self.tasks])
+
+    @cached_property
+    def choice(self) -> ChosenRates | None:
+        """Rates of all evaluations among which A or B was chosen, on the tasks that all attempted; None without a choice."""
+        sides = self.rivals_before or [self.before], self.rivals_after or [self.after]
+        tasks = find_shared(chain(*sides))
+        if max(map(len, sides)) < 2 or not tasks:
+            return None
+        before, after = ([[each.rates[task] for task in tasks] for each in side] for side in sides)
+        return ChosenRates(before, after, [self.before.repositories[task] for task in tasks])
+
+    @cached_property
+    def p_value(self) -> float:
+        """P-value of the difference, adjusted for the choice of the best if there was one, and never below the plain one."""
+        if not self.choice:
+            return self.pairs.p_value
+        sides = (self.rivals_before, self.before), (self.rivals_after, self.after)
+        positions = ([each.name for each in rivals].index(one.name) for rivals, one in sides)
+        return max(self.pairs.p_value, self.choice.find_p_value(*positions))
+
+    @property
+    def is_different(self) -> bool:
+        return self.p_value <= LEVEL
 
     @property
     def gained(self) -> list[str]:
@@ -81,7 +88,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """Return `different` if the difference is significant, else `noise`."""
-        return "different" if self.pairs.is_different else "noise"
+        return "different" if self.is_different else "noise"
 
     def to_json(self) -> dict[str, Any]:
         pairs, rates = self.pairs, (self.before.rates, self.after.rates)
@@ -94,6 +101,7 @@ class Comparison:
             "interval_95": pairs.interval,
             "p_value": pairs.p_value,
             "p_value_mcnemar": pairs.p_value_mcnemar,
+            **self._describe_choice(),
             "detectable_difference": pairs.detectable,
             f"num_{UNITS[pairs.flipped_by]}_needed": pairs.num_needed,
             "flipped_by": pairs.flipped_by,
@@ -106,14 +114,27 @@ class Comparison:
             "num_rollouts_lost": [self.before.num_lost, self.after.num_lost],
         }
 
+    def _describe_choice(self) -> dict[str, Any]:
+        if not self.choice:
+            return {}
+        return {
+            "a_chosen_among": [each.name for each in self.rivals_before],
+            "b_chosen_among": [each.name for each in self.rivals_after],
+            "p_value_corrected": self.p_value,
+            "difference_corrected": self.choice.gain,
+        }
 
-def compare(first: str, second: str) -> Sequence[Comparison]:
-    """Compare the evaluations at `RUN[:STAGE[/TASK_SET]]` on every common task set. Raises UsageError if no task is shared."""
-    before, after = find_evaluations(first), find_evaluations(second)
+
+def compare(first: str, second: str, best_of: Sequence[str] = ()) -> Sequence[Comparison]:
+    """Compare the evaluations at two addresses on every common task set. Raises UsageError if no task is shared.
+
+    `best_of` names the stages among which the second evaluation was chosen as the best.
+    """
+    before, after = find_sides(first), find_sides(second, best_of)
     pairs = [(before[name], after[name]) for name in before if name in after]
     if len(before) == len(after) == 1:
         pairs = [*zip(before.values(), after.values(), strict=True)]
-    comparisons = [comparison for pair in pairs if (comparison := Comparison(*pair)).tasks]
+    comparisons = [comparison for pair in pairs if (comparison := pair_up(*pair)).tasks]
     if not comparisons:
         raise UsageError(
             f"{first} ({', '.join(before)}) and {second} ({', '.join(after)}) have no task in common: "
@@ -122,41 +143,10 @@ def compare(first: str, second: str) -> Sequence[Comparison]:
     return comparisons
 
 
-def find_evaluations(address: str) -> dict[str, Evaluation]:
-    """Load the evaluations at `RUN[:STAGE[/TASK_SET]]` by task set. RUN alone means its last stage. Raises UsageError."""
-    run, stage, task_set = split_address(address)
-    folder = RunFolder(Path(run))
-    finished = list_evaluations(folder)
-    if not finished:
-        raise UsageError(f"{run} has no finished evaluation: compare another run")
-    stage = stage or finished[-1][0]
-    found = [name for evaluated, name in finished if evaluated == stage and task_set in ("", name)]
-    if not found:
-        known = ", ".join(f"{evaluated}/{name}" for evaluated, name in finished)
-        raise UsageError(f"{run} has no finished evaluation {stage}/{task_set or '…'}: it has {known}")
-    return {name: load_evaluation(folder, stage, name) for name in found}
-
-
-def split_address(address: str) -> tuple[str, str, str]:
-    """Split `runs/a:stage1/practice` into run, stage and task set; a part that is left out is empty."""
-    if ":" not in address or Path(address).exists():
-        return address, "", ""
-    run, _, place = address.rpartition(":")
-    stage, _, task_set = place.partition("/")
-    return run, stage, task_set
-
-
-def load_evaluation(folder: RunFolder, stage: str, task_set: str) -> Evaluation:
-    """Load a finished evaluation. Raises UsageError if its file is damaged."""
-    result, tasks = read_evaluation(folder, stage, task_set), read_tasks(folder, task_set)
-    guessed = {task: ID_END.sub("", task) for task in result["per_task"]}
-    return Evaluation(
-        name=f"{folder.path}:{stage}/{task_set}",
-        rates=result["per_task"],
-        num_lost=result.get("num_lost") or 0,
-        lost=result.get("lost_per_task") or {},
-        repositories=guessed | {task.instance_id: task.repo for task in tasks if task.repo},
-    )
+def pair_up(first: Side, second: Side) -> Comparison:
+    """Choose the evaluation of each side, and pair them."""
+    before, after = first.without(second), second.without(first)
+    return Comparison(before.find_best(), after.find_best(), before.evaluations, after.evaluations)
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -181,8 +171,10 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
         interval = "95 % interval of {}: {:+.1f} to {:+.1f}".format(HOLDS_FOR[pairs.flipped_by], *ends)
     yield "B − A", f"{100 * pairs.mean:+.1f} points, {interval}"
     yield "p", describe_p(pairs)
+    if comparison.choice:
+        yield "corrected", describe_choice(comparison, comparison.choice)
     if pairs.detectable:
-        yield "detects", describe_power(pairs)
+        yield "detects", describe_power(pairs, is_different=comparison.is_different)
     yield "tasks", f"{len(comparison.tasks)} in both; repositories: {len(set(pairs.clusters))}"
     for reason, tasks in comparison.left_out.items():
         yield "left out", f"{reason}: {name_some(tasks)}"
@@ -200,10 +192,18 @@ def describe_p(pairs: PairedRates) -> str:
     return f"{pairs.p_value:.2g} by sign-flip {flipped}{mcnemar}"
 
 
-def describe_power(pairs: PairedRates) -> str:
+def describe_choice(comparison: Comparison, choice: ChosenRates) -> str:
+    """Describe the p-value and the difference after the correction for the choice of the best."""
+    sides = {"A": comparison.rivals_before, "B": comparison.rivals_after}
+    chosen = " and ".join(f"{letter} is the best of {len(side)}" for letter, side in sides.items() if len(side) > 1)
+    gain = "" if choice.gain is None else f", and {100 * choice.gain:+.1f} points on tasks outside the choice"
+    return f"{chosen}; with this taken into account, p is {comparison.p_value:.2g}{gain}"
+
+
+def describe_power(pairs: PairedRates, *, is_different: bool) -> str:
     """Describe the difference that this comparison can detect, and the size of one that could detect the measured difference."""
     reach = f"true differences of {100 * (pairs.detectable or 0):.1f} points, with probability {POWER:.0%}"
-    if pairs.is_different or pairs.num_needed is None:
+    if is_different or pairs.num_needed is None:
         return reach
     return f"{reach}; {100 * abs(pairs.mean):.1f} points need about {pairs.num_needed:,} {UNITS[pairs.flipped_by]}"
 
@@ -212,10 +212,9 @@ def describe_verdict(comparison: Comparison) -> str:
     """Describe in one sentence whether the difference is significant."""
     pairs = comparison.pairs
     only = " of these tasks" if pairs.flipped_by == "task" else ""
-    if not pairs.is_different:
-        return (
-            f"without any real difference, chance alone gives one as large in {pairs.p_value:.0%} of comparisons{only}"
-        )
+    if not comparison.is_different:
+        share = f"{comparison.p_value:.0%} of comparisons{only}"
+        return f"without any real difference, chance alone gives one as large in {share}"
     better = "B" if pairs.mean > 0 else "A"
     return f"{better} resolves more{only}: chance alone gives such a difference in less than {LEVEL:.0%} of comparisons"
 

@@ -10,7 +10,8 @@ import yaml
 from turnsmith.config import RFT, TRAIN, RunConfig, TaskSetConfig
 from turnsmith.recipes.checkpoints import Checkpoint
 from turnsmith.runs.folder import RunFolder, read_json
-from turnsmith.ui.comparison import Comparison, describe_p, load_evaluation
+from turnsmith.ui.comparison import Comparison, describe_p
+from turnsmith.ui.evaluations import load_evaluation
 from turnsmith.ui.reading import list_evaluations, read_results, read_tasks
 from turnsmith.ui.tables import lacks_isolation, list_remarks, result_cells, result_headings
 from turnsmith.ui.terminal import to_line
@@ -141,7 +142,8 @@ def results_part(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[di
     yield from map(to_cell, chain.from_iterable(map(list_remarks, results)))
     done = list_evaluations(folder)
     for name in [task_set for stage, task_set in done if stage == checkpoint.name and ("base", task_set) in done]:
-        gain = Comparison(*(load_evaluation(folder, stage, name) for stage in ("base", checkpoint.name)))
+        base, trained = (load_evaluation(folder, stage, name) for stage in ("base", checkpoint.name))
+        gain = Comparison(base, trained)
         if gain.tasks:
             yield f"Gain over the base on `{name}`: {describe_gain(gain)}"
 
