@@ -80,8 +80,8 @@ def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1
 
 
 def bare_run(config: RunConfig = CONFIG) -> Any:
-    """Return the parts of a run that training needs."""
-    return SimpleNamespace(config=config, progress=Silence())
+    """Return the parts of a run that training needs; its folder is `run` in the working directory."""
+    return SimpleNamespace(config=config, progress=Silence(), folder=RunFolder(Path("run")))
 
 
 async def open_trainer(setup: PolicySetup, start: Start) -> LocalTrainer:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 from pytest import approx, fixture, mark, raises
+from safetensors.numpy import load_file
 
 from support.episodes.digests import with_digests
 from support.episodes.silence import Silence
@@ -21,12 +22,14 @@ from turnsmith.recipes.rl import add_old_logprobs, learn
 from turnsmith.recipes.sampler_check import measure_gap
 from turnsmith.recipes.steps import take_steps
 from turnsmith.rollouts.samples import to_groups, to_sample
+from turnsmith.runs.folder import read_json
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome
 
 from .conftest import CONFIG, OPTIMIZER, STAGE, bare_run, make_attempt
 
 YES, NO = Outcome.RESOLVED, Outcome.UNRESOLVED
+pytestmark = mark.usefixtures("working_directory")
 
 
 @fixture
@@ -65,6 +68,22 @@ async def take_step(trainer, batch, stage=STAGE):
 async def test_the_gap_is_the_mean_of_absolute_differences_over_sampled_tokens(trainer, sampled):
     samples = [to_sample(attempt, 1.0) for attempt in await sampled(attempts(2, 2), 0.01, -0.01)]
     assert measure_gap(await add_old_logprobs(trainer, samples, STAGE), GapConfig(stop=1.0)) == approx(0.01, rel=1e-3)
+
+
+async def test_an_iteration_records_rewards_advantages_and_the_trainers_logprobs(trainer, sampled):
+    even, uneven = attempts(2, 2, task="even")[:1] * 2, attempts(2, 2)
+    even[1] = even[0].grow(trajectory_id="one/even/1", index=1)
+    moved = await sampled([*even, *uneven], 0.1)
+    iteration = Iteration(0, STAGE, bare_run())
+    await learn(trainer, to_groups(moved, STAGE), iteration)
+    rewards, told = read_json(iteration.files.rewards), load_file(iteration.files.trainer_logprobs)
+    assert [rewards[each.trajectory_id]["reward"] for each in moved] == [0.0, 0.0, 0.0, -1.0]
+    signs = [rewards[each.trajectory_id]["advantage"] for each in moved]
+    assert signs == [None, None, approx(1.0, rel=1e-4), approx(-1.0, rel=1e-4)]
+    assert set(told) == {each.trajectory_id for each in moved[2:]}
+    for each in moved[2:]:
+        gap = each.logprobs[each.sampled] - told[each.trajectory_id][each.sampled]
+        assert gap == approx(0.1, rel=1e-3)
 
 
 @mark.parametrize(("whose", "ratio"), [("trainer", 1.0), ("engine", math.exp(-0.1))])

@@ -148,7 +148,9 @@ def test_infrastructure_outcomes_do_not_change_the_metrics(members, lost, carrie
 def test_infrastructure_outcomes_do_not_change_the_new_weights(members, lost, carried, stage):
     def weights_after(groups):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
-        asyncio.run(learn(trainer, groups, Iteration(0, stage, SimpleNamespace(config=CONFIG, progress=Silence()))))
+        with tempfile.TemporaryDirectory() as folder:
+            run = SimpleNamespace(config=CONFIG, progress=Silence(), folder=RunFolder(Path(folder)))
+            asyncio.run(learn(trainer, groups, Iteration(0, stage, run)))
         return list(trainer.model.parameters())
 
     torch.set_num_threads(1)

@@ -8,6 +8,10 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
 
 from turnsmith.algo.advantages import has_signal
 from turnsmith.algo.algorithm import Metrics, choose_algorithm
@@ -16,6 +20,7 @@ from turnsmith.algo.packing import pack
 from turnsmith.algo.shaping import permute_rewards
 from turnsmith.audit.ability import describe_abilities
 from turnsmith.config import StageConfig
+from turnsmith.io.files import write_file
 from turnsmith.recipes.context import Iteration, RunContext
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
@@ -111,11 +116,13 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     advantages, make_loss = choose_algorithm(stage)
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
     samples = [sample for group in kept for sample in to_samples(group, advantages(group)) if sample.num_loss_tokens]
+    record_rewards(groups, samples, iteration)
     counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
     if not samples:
         return counts | {"optimizer/steps": 0.0}
     share = run.config.trainer.share_prefixes
     scored = await add_old_logprobs(trainer, choose_scored(samples, kept, iteration), stage, share_prefixes=share)
+    record_logprobs(scored, iteration.files.trainer_logprobs)
     gap = measure_gap(scored, run.config.logprob_gap)
     samples = scored if stage.old_logprobs == "trainer" else samples
     if stage.is_cap:
@@ -126,6 +133,22 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     steps = await take_steps(trainer, batches, make_loss, label, run.progress)
     means = merge_steps(steps, [sum(packed.num_loss_tokens for packed in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
+
+
+def record_rewards(groups: Sequence[Group], samples: Sequence[Sample], iteration: Iteration) -> None:
+    """Write the reward of each trajectory, and its advantage if it is used for training, for the pages of `turnsmith view`."""
+    advantages = {sample.trajectory_id: float(sample.advantages[0]) for sample in samples}
+    rewards = {
+        trajectory.trajectory_id: {"reward": reward, "advantage": advantages.get(trajectory.trajectory_id)}
+        for group in groups
+        for trajectory, reward in zip(group.trajectories, group.rewards, strict=True)
+    }
+    write_json(iteration.files.rewards, rewards)
+
+
+def record_logprobs(samples: Sequence[Sample], file: Path) -> None:
+    """Write the trainer's log-probs of the samples' tokens, for the pages of `turnsmith view`."""
+    write_file(file, save({sample.trajectory_id: np.asarray(sample.old_logprobs, np.float32) for sample in samples}))
 
 
 def choose_scored(samples: list[Sample], groups: Sequence[Group], iteration: Iteration) -> list[Sample]:

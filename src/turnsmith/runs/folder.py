@@ -71,6 +71,10 @@ class IterationFolder:
     """File of metrics. It is the last file of an iteration to be written, so its presence marks the iteration as finished."""
     evidence = File("evidence.json")
     """JSON file: other sampler setting → log-likelihood ratio (nats) to the configured one, summed over iterations so far."""
+    rewards = File("rewards.json")
+    """JSON file: trajectory id → `reward`, and `advantage` if the trajectory was used for training, else null."""
+    trainer_logprobs = File("trainer_logprobs.safetensors")
+    """File of the trainer's log-probs before the first optimizer step: trajectory id → float32 array, parallel to the tokens."""
     checkpoint = File("checkpoint")
 
 
