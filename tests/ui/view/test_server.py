@@ -87,17 +87,17 @@ def test_a_trajectory_has_its_turns_patch_and_tests(pages):
 
 
 def test_the_sampled_tokens_of_each_turn_have_text_and_log_prob(pages, journal):
-    tokens = pages.get("/api/runs/run/trajectories/evals/base/practice/0/tokens").json()
+    tokens = pages.get("/api/runs/run/trajectories/evals/base/practice/0/tokens").json()["turns"]
     tokenizer = load_tokenizer(locate("tiny") / "tokenizer.json")
     first, second = make_trajectory("eval-base/a-1/0").turns
     assert [len(turn) for turn in tokens] == [first.end - first.start, second.end - second.start]
-    assert tokens[0] == [[tokenizer.decode([3]), -1.0], [tokenizer.decode([4]), -0.5]]
+    assert tokens[0] == [[tokenizer.decode([3]), -1.0, False, None], [tokenizer.decode([4]), -0.5, False, None]]
 
 
 def test_messages_have_no_tokens(pages, journal):
     start = journal.stat().st_size
     append_trajectory(journal, make_trajectory("eval-base/a-1/1").grow(form="messages"))
-    assert pages.get(f"/api/runs/run/trajectories/evals/base/practice/{start}/tokens").json() == []
+    assert pages.get(f"/api/runs/run/trajectories/evals/base/practice/{start}/tokens").json()["turns"] == []
 
 
 def test_a_live_run_is_followed_and_unchanged_data_are_not_sent_again(pages, journal):

@@ -1,4 +1,4 @@
-"""JSON data of the pages: list of runs, overview of a run, table of trajectories, one trajectory and its tokens."""
+"""JSON data of the pages: list of runs, overview of a run, table of trajectories, and one trajectory."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,12 +8,9 @@ from typing import Any
 from turnsmith.errors import UsageError
 from turnsmith.runs.journal import JournalEntry
 from turnsmith.runs.summaries import TrajectorySummary
-from turnsmith.types import Trajectory, Turn
 from turnsmith.ui.reading import (
     find_state,
     find_task,
-    find_tokenizer,
-    load_tokenizer,
     name_stage,
     read_iterations,
     read_prompt,
@@ -95,25 +92,6 @@ def describe_trajectory(run: OpenedRun, journal: str, start: int) -> dict[str, A
         **read_prompt_text(run, entry),
         **entry.trajectory.model_dump(mode="json"),
     }
-
-
-def list_tokens(run: OpenedRun, journal: str, start: int) -> list[list[tuple[str, float]]]:
-    """List text and log-prob of the sampled tokens of each turn; empty for messages of an endpoint. Raises UsageError.
-
-    A token with a part of a character has the text of the replacement character.
-    """
-    trajectory = run.read(journal, start).trajectory
-    if trajectory.form == "messages":
-        return []
-    tokenizer = load_tokenizer(find_tokenizer(run.folder))
-    return [read_turn_tokens(tokenizer, trajectory, turn) for turn in trajectory.turns]
-
-
-def read_turn_tokens(tokenizer: Any, trajectory: Trajectory, turn: Turn) -> list[tuple[str, float]]:
-    """Return text and log-prob of each sampled token of one turn."""
-    token_ids = trajectory.token_ids[turn.start : turn.end].tolist()
-    texts = tokenizer.decode_batch([[token_id] for token_id in token_ids], skip_special_tokens=False)
-    return [*zip(texts, trajectory.logprobs[turn.start : turn.end].tolist(), strict=True)]
 
 
 def read_prompt_text(run: OpenedRun, entry: JournalEntry) -> dict[str, str]:

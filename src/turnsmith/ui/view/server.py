@@ -22,9 +22,11 @@ from starlette.staticfiles import StaticFiles
 
 from turnsmith.errors import UsageError
 from turnsmith.ui.curves import render_curves
-from turnsmith.ui.view.answers import describe_run, describe_trajectory, list_runs, list_tokens, list_trajectories
+from turnsmith.ui.view.answers import describe_run, describe_trajectory, list_runs, list_trajectories
 from turnsmith.ui.view.grids import list_grids
+from turnsmith.ui.view.groups import compare_attempts, describe_group
 from turnsmith.ui.view.opened import OpenedRun
+from turnsmith.ui.view.tokens import describe_tokens
 
 PAGES = Path(__file__).parent / "pages"
 HOSTS = ["127.0.0.1", "localhost", "[::1]"]
@@ -61,6 +63,15 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
     def show_tasks(request: Request) -> Response:
         return answer(request, list_grids(find(request)))
 
+    def show_group(request: Request) -> Response:
+        asked = request.query_params
+        return answer(request, describe_group(find(request), asked.get("journal", ""), asked.get("task", "")))
+
+    def show_difference(request: Request) -> Response:
+        asked = request.query_params
+        starts = read_number(asked.get("one", "0")), read_number(asked.get("other", "0"))
+        return answer(request, compare_attempts(find(request), asked.get("journal", ""), starts))
+
     def show_trajectories(request: Request) -> Response:
         asked = request.query_params
         choice = {name: asked.get(name, "") for name in ("journal", "outcome", "text")}
@@ -72,13 +83,15 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
 
     def show_tokens(request: Request) -> Response:
         journal, start = request.path_params["journal"], request.path_params["start"]
-        return answer(request, list_tokens(find(request), journal, start))
+        return answer(request, describe_tokens(find(request), journal, start))
 
     routes = [
         Route("/api/runs", show_runs),
         Route("/api/runs/{run}", show_run),
         Route("/api/runs/{run}/curves.svg", show_curves),
         Route("/api/runs/{run}/tasks", show_tasks),
+        Route("/api/runs/{run}/group", show_group),
+        Route("/api/runs/{run}/difference", show_difference),
         Route("/api/runs/{run}/trajectories", show_trajectories),
         Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}", show_trajectory),
         Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}/tokens", show_tokens),

@@ -31,3 +31,39 @@ export function makeAddress(...parts) {
 export function toPercent(share) {
   return share === null || share === undefined ? "" : (100 * share).toFixed(1) + " %";
 }
+
+export function toSigned(value) {
+  return value === null || value === undefined ? "" : (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(2);
+}
+
+const PART = 100_000;
+
+/** Make preformatted text. A button shows the next part of a text that is longer than `PART` characters. */
+export function makeText(attributes, text) {
+  return makeParts(attributes, [...Array(Math.ceil(text.length / PART) || 1).keys()].map((at) => text.slice(at * PART, (at + 1) * PART)));
+}
+
+/** Make preformatted lines of a difference or patch, coloured by their signs `+` and `-`. */
+export function makeLines(attributes, lines) {
+  const kind = (line) => (line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "");
+  const parts = lines.flatMap((line) => Array.from({ length: Math.ceil(line.length / PART) || 1 }, (_, at) => [kind(line), line.slice(at * PART, (at + 1) * PART)]));
+  return makeParts(attributes, parts.map(([sign, part]) => make("span", { class: sign }, part + "\n")));
+}
+
+function makeParts(attributes, parts) {
+  const block = make("pre", attributes);
+  const more = make("button", { type: "button" });
+  let at = 0;
+  const grow = () => {
+    more.remove();
+    for (let size = 0; at < parts.length && size < PART; at++) {
+      block.append(parts[at] instanceof Node ? parts[at] : toPrintable(parts[at]));
+      size += parts[at].textContent?.length ?? PART;
+    }
+    more.textContent = `Show more, part ${at + 1} of ${parts.length}`;
+    if (at < parts.length) block.append(more);
+  };
+  more.addEventListener("click", grow);
+  grow();
+  return block;
+}

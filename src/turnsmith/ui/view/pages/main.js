@@ -1,6 +1,8 @@
 // Routes: the part of the address after `#` names the page, so every view has a stable link.
 
 import { make, makeAddress } from "./dom.js";
+import "./keys.js";
+import { showGroup } from "./group.js";
 import { showRun } from "./run.js";
 import { showRuns } from "./runs.js";
 import { showTasks } from "./tasks.js";
@@ -21,7 +23,7 @@ export async function fetchData(...parts) {
   return { data: JSON.parse(text), tag: answer.headers.get("etag") };
 }
 
-const PAGES = { "": showRuns, run: showRun, tasks: showTasks, trajectories: showTrajectories, trajectory: showTrajectory };
+const PAGES = { "": showRuns, run: showRun, tasks: showTasks, group: showGroup, trajectories: showTrajectories, trajectory: showTrajectory };
 
 /** Show the page that the address names. Data that did not change leave the page as it is. */
 async function show() {
@@ -47,7 +49,7 @@ function showPath(kind, [run]) {
   const links = [make("a", { href: "#/" }, "runs")];
   if (run) links.push(" / ", make("a", { href: makeAddress("run", run) }, run));
   if (kind === "trajectory" || kind === "trajectories") links.push(" / ", make("a", { href: makeAddress("trajectories", run) }, "trajectories"));
-  if (kind === "tasks") links.push(" / ", make("a", { href: makeAddress("tasks", run) }, "tasks"));
+  if (kind === "tasks" || kind === "group") links.push(" / ", make("a", { href: makeAddress("tasks", run) }, "tasks"));
   document.getElementById("path").replaceChildren(...links);
   document.title = [kind === "" ? "runs" : kind, run, "Turnsmith"].filter(Boolean).join(" · ");
 }

@@ -17,7 +17,7 @@ export async function showTasks(run, order = "task", text = "") {
 
 function makeForm(run, order, text) {
   const choice = make("select", { name: "order" }, ...Object.keys(ORDERS).map((name) => make("option", name === order ? { selected: "" } : {}, name)));
-  const field = make("input", { name: "text", value: text, autocomplete: "off" });
+  const field = make("input", { type: "search", name: "text", value: text, autocomplete: "off" });
   const form = make("form", {}, make("label", {}, "order", choice), make("label", {}, "text in the id", field), make("button", {}, "Show"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -43,12 +43,12 @@ function nameColumn(journal) {
   return kind === "evals" ? stage : `${stage} ${Number(name.split("-")[1]) + 1}`;
 }
 
-/** Make a cell with resolved and counted attempts, which links to these attempts. */
+/** Make a cell with resolved and counted attempts, which links to the group of these attempts. */
 function makeCell(run, journal, task, cell) {
   if (!cell) return make("td");
   const [resolved, all] = cell;
   const colour = Math.min(NUM_COLOURS - 1, Math.floor((NUM_COLOURS * resolved) / all));
-  const href = makeAddress("trajectories", run, journal, "", `/${task}/`);
+  const href = makeAddress("group", run, journal, task);
   return make("td", { class: `rate rate-${colour}` }, make("a", { href }, `${resolved}/${all}`));
 }
 

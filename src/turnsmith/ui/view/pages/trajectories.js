@@ -22,7 +22,7 @@ function makeNodes(run, choice, data) {
 
 /** Make the form of the filters, which changes the address when it is sent. */
 function makeForm(run, choice) {
-  const field = (title, name) => make("label", {}, title, make("input", { name, value: choice[name], autocomplete: "off" }));
+  const field = (title, name) => make("label", {}, title, make("input", { ...(name === "text" ? { type: "search" } : {}), name, value: choice[name], autocomplete: "off" }));
   const fields = [field("part of the run", "journal"), field("outcome", "outcome"), field("text in the id", "text")];
   const form = make("form", {}, ...fields, make("button", {}, "Filter"));
   form.addEventListener("submit", (event) => {

@@ -1,0 +1,70 @@
+// Page: attempts at one task side by side, and the difference between two of them.
+
+import { make, makeAddress, makeLines, makeTable, toSigned } from "./dom.js";
+import { fetchData } from "./main.js";
+
+export async function showGroup(run, journal, task, one = "", other = "") {
+  const { data, tag } = await fetchData(run, "group", { journal, task });
+  const compared = one && other ? await fetchData(run, "difference", { journal, one, other }) : null;
+  return { tag: tag + compared?.tag, nodes: () => makeNodes(run, data, one, other, compared?.data) };
+}
+
+function makeNodes(run, group, one, other, difference) {
+  return [
+    make("h1", {}, group.task),
+    make("p", { class: "faint" }, `${group.attempts.length} attempts in ${group.journal}`),
+    makeTable(columns(run, group), group.attempts),
+    ...(group.attempts.length > 1 ? [makeForm(run, group, one, other)] : []),
+    ...(difference ? makeDifference(difference) : []),
+  ];
+}
+
+function columns(run, group) {
+  const number = (title, cell) => ({ title, isNumber: true, cell });
+  const all = [
+    { title: "attempt", cell: (row) => make("a", { href: makeAddress("trajectory", run, group.journal, row.start) }, `attempt ${row.index}`) },
+    { title: "outcome", cell: (row) => make("span", { class: row.outcome === "resolved" ? "resolved" : "bad" }, row.outcome) },
+    { title: "ended by", cell: (row) => row.stop_reason },
+    number("turns", (row) => row.turns),
+    number("tokens", (row) => row.tokens),
+    number("s", (row) => row.seconds.toFixed(1)),
+  ];
+  const rewards = [
+    number("tests", (row) => row.tests),
+    number("length penalty", (row) => toSigned(row.length)),
+    number("reward", (row) => toSigned(row.reward)),
+    number("advantage", (row) => (row.reward === null ? "" : row.advantage === null ? "not trained" : toSigned(row.advantage))),
+  ];
+  return group.attempts.some((row) => row.reward !== null) ? [...all, ...rewards] : all;
+}
+
+/** Make the form that chooses two attempts, and keeps the choice in the address. */
+function makeForm(run, group, one, other) {
+  const option = (row, chosen) => make("option", { value: row.start, ...(String(row.start) === chosen ? { selected: "" } : {}) }, `attempt ${row.index}, ${row.outcome}`);
+  const select = (title, name, chosen) => make("label", {}, title, make("select", { name }, ...group.attempts.map((row) => option(row, chosen))));
+  const [first, second] = group.attempts.map((row) => String(row.start));
+  const form = make("form", {}, select("compare", "one", one || first), select("with", "other", other || second), make("button", {}, "Compare"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const values = new FormData(form);
+    location.hash = makeAddress("group", run, group.journal, group.task, values.get("one"), values.get("other"));
+  });
+  return form;
+}
+
+function makeDifference({ names, outcomes, turns, patch }) {
+  const title = (position, sign) => make("div", { class: sign === "-" ? "removed" : "added" }, `${sign} ${names[position]}: ${outcomes[position]}`);
+  return [
+    make("h2", {}, "Difference"),
+    title(0, "-"),
+    title(1, "+"),
+    make("h3", {}, "Commands"),
+    makeDifferingLines(turns),
+    make("h3", {}, "Patch"),
+    makeDifferingLines(patch),
+  ];
+}
+
+function makeDifferingLines(lines) {
+  return lines.length ? makeLines({ class: "tall" }, lines.map(([sign, text]) => `${sign} ${text}`)) : make("p", { class: "faint" }, "both are empty");
+}
