@@ -39,6 +39,14 @@ RUNS = {
     "turnsmith results runs/mine --json": "turnsmith results runs/mine --json",
     "turnsmith compare runs/mine:rft runs/mine": "turnsmith compare runs/mine:rft runs/mine",
     "turnsmith compare RUN:rft RUN": "turnsmith compare runs/mine:rft runs/mine",
+    "turnsmith compare runs/mine:base runs/mine": "turnsmith compare runs/mine:base runs/mine",
+    "turnsmith compare runs/mine:rft/practice runs/mine:stage1/practice --json": (
+        "turnsmith compare runs/mine:rft/practice runs/mine:stage1/practice --json"
+    ),
+    "turnsmith compare runs/mine:base runs/mine:best": "turnsmith compare runs/mine:base runs/mine:best",
+    "turnsmith compare runs/mine:base runs/mine:stage1 --best-of rft,stage1": (
+        "turnsmith compare runs/mine:base runs/mine:stage1 --best-of rft,stage1"
+    ),
     "turnsmith view runs/mine": f"{SERVE} turnsmith view runs/mine --port 0 || [ $? = 130 ]",
     "turnsmith view RUN": f"{SERVE} turnsmith view runs/mine --port 0 || [ $? = 130 ]",
     "turnsmith view runs --port 0": f"{SERVE} turnsmith view runs --port 0 || [ $? = 130 ]",
