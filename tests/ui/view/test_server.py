@@ -46,8 +46,11 @@ def list_table(pages, **choice):
 def test_the_overview_has_results_iterations_and_outcomes(pages, run_folder):
     data = pages.get("/api/runs/run").json()
     assert {row["stage"] for row in data["results"]} == {"base", "rft", "stage1", "stage2"}
-    assert data["iterations"] and data["faults"] == []
-    assert data["outcomes"]["evals/base/practice"] == {"resolved": 1, "unresolved": 1}
+    assert data["iterations"] and data["alarms"] == []
+    episodes = pages.get("/api/runs/run/episodes").json()
+    assert episodes["faults"] == []
+    assert episodes["outcomes"]["evals/base/practice"] == {"resolved": 1, "unresolved": 1}
+    assert sum(episodes["histograms"]["turns"]["counts"]) == 8
     [run] = pages.get("/api/runs").json()
     assert (run["name"], run["state"], run["latest"]["stage"]) == ("run", data["state"], "stage2")
 
@@ -101,18 +104,18 @@ def test_messages_have_no_tokens(pages, journal):
 
 
 def test_a_live_run_is_followed_and_unchanged_data_are_not_sent_again(pages, journal):
-    first = pages.get("/api/runs/run")
+    first = pages.get("/api/runs/run/episodes")
     known = {"If-None-Match": first.headers["etag"]}
-    assert pages.get("/api/runs/run", headers=known).status_code == 304
+    assert pages.get("/api/runs/run/episodes", headers=known).status_code == 304
     append_trajectory(journal, make_trajectory("eval-base/a-1/1"))
-    second = pages.get("/api/runs/run", headers=known)
+    second = pages.get("/api/runs/run/episodes", headers=known)
     assert second.status_code == 200 and second.json()["outcomes"]["evals/base/practice"]["resolved"] == 2
 
 
 def test_damaged_files_are_named_and_the_rest_is_shown(pages, run_folder, journal):
     with journal.open("ab") as file:
         file.write(b"{}\n")
-    data = pages.get("/api/runs/run").json()
+    data = pages.get("/api/runs/run/episodes").json()
     assert data["outcomes"]["evals/base/practice"] == {"resolved": 1, "unresolved": 1}
     assert len(data["faults"]) == 1 and "is damaged at byte" in data["faults"][0]
     arrays = arrays_file(journal)
@@ -122,10 +125,28 @@ def test_damaged_files_are_named_and_the_rest_is_shown(pages, run_folder, journa
     assert refused.status_code == 409 and "incomplete" in refused.json()["error"]
 
 
+def test_each_step_is_different_or_noise(pages, run_folder):
+    steps = pages.get("/api/runs/run/steps").json()
+    assert [(step["before"], step["after"]) for step in steps if step["task_set"] == "practice"] == [
+        ("base", "rft"), ("rft", "stage1"), ("stage1", "stage2"),
+    ]  # fmt: skip
+    assert {step.get("verdict", step.get("error")) for step in steps} <= {"different", "noise", "no task in common"}
+
+
+def test_configurations_are_flat_and_compared(tmp_path, run_folder):
+    other = run_folder.path.parent / "other"
+    claim(RunFolder(other), {**read_json(run_folder.config), "seed": 7})
+    rows = open_pages(run_folder.path.parent).get("/api/runs/run/configuration?other=other").json()["rows"]
+    assert [row for row in rows if row[1] != row[2]] == [["seed", 0, 7]]
+    assert "stages.0.iterations" in {key for key, *_ in rows}
+
+
 @pytest.mark.parametrize(
     ("address", "status"),
     [
         ("/api/runs/other", 404),
+        ("/api/runs/run/configuration?other=other", 404),
+        ("/api/runs/run/group?journal=../secret&task=secret", 409),
         ("/api/runs/run/trajectories/evals/base/practice/7", 409),
         ("/api/runs/run/trajectories/../../secret/0", 404),
         ("/api/runs/run/trajectories/%2e%2e%2f%2e%2e%2fsecret/0", 409),

@@ -1,8 +1,6 @@
-"""JSON data of the pages: list of runs, overview of a run, table of trajectories, and one trajectory."""
+"""JSON data of the pages: list of runs, table of trajectories, and one trajectory."""
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from turnsmith.errors import UsageError
@@ -12,11 +10,9 @@ from turnsmith.ui.reading import (
     find_state,
     find_task,
     name_stage,
-    read_iterations,
     read_prompt,
     read_results,
 )
-from turnsmith.ui.tables import by_task_set
 from turnsmith.ui.view.opened import OpenedRun
 
 PAGE_SIZE = 200
@@ -35,22 +31,6 @@ def summarise_run(run: OpenedRun) -> dict[str, Any]:
         return {"state": find_state(run.folder), "latest": results[-1] if results else None}
     except UsageError as error:
         return {"error": str(error)}
-
-
-def describe_run(run: OpenedRun) -> dict[str, Any]:
-    """Return state, results, iterations, numbers of outcomes by journal, and faults of a run. Raises UsageError."""
-    results = by_task_set(read_results(run.folder))
-    reason = run.folder.stop_reason
-    return {
-        "state": find_state(run.folder),
-        "stopped": reason.read_text("utf-8", "replace").strip() if reason.exists() else None,
-        "results": results,
-        "iterations": [asdict(iteration) for iteration in read_iterations(run.folder)],
-        "outcomes": {
-            name: Counter(summary.outcome for summary in index.list_latest()) for name, index in run.refresh().items()
-        },
-        "faults": run.list_faults(),
-    }
 
 
 def list_trajectories(run: OpenedRun, *, journal: str, outcome: str, text: str, first: int) -> dict[str, Any]:

@@ -22,10 +22,11 @@ from starlette.staticfiles import StaticFiles
 
 from turnsmith.errors import UsageError
 from turnsmith.ui.curves import render_curves
-from turnsmith.ui.view.answers import describe_run, describe_trajectory, list_runs, list_trajectories
+from turnsmith.ui.view.answers import describe_trajectory, list_runs, list_trajectories
 from turnsmith.ui.view.grids import list_grids
 from turnsmith.ui.view.groups import compare_attempts, describe_group
 from turnsmith.ui.view.opened import OpenedRun
+from turnsmith.ui.view.overview import describe_configuration, describe_episodes, describe_run, list_steps
 from turnsmith.ui.view.tokens import describe_tokens
 
 PAGES = Path(__file__).parent / "pages"
@@ -46,9 +47,11 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
     """Make the application that answers requests for pages and data of `runs`."""
 
     def find(request: Request) -> OpenedRun:
-        name = request.path_params["run"]
+        return find_named(request.path_params["run"])
+
+    def find_named(name: str) -> OpenedRun:
         if name not in runs:
-            raise HTTPException(404, f"there is no run {name}: choose one of the list")
+            raise HTTPException(404, f"there is no run {name[:200]}: choose one of the list")
         return runs[name]
 
     def show_runs(request: Request) -> Response:
@@ -56,6 +59,16 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
 
     def show_run(request: Request) -> Response:
         return answer(request, describe_run(find(request)))
+
+    def show_episodes(request: Request) -> Response:
+        return answer(request, describe_episodes(find(request)))
+
+    def show_steps(request: Request) -> Response:
+        return answer(request, list_steps(find(request)))
+
+    def show_configuration(request: Request) -> Response:
+        other = request.query_params.get("other")
+        return answer(request, describe_configuration(find(request), find_named(other) if other else None))
 
     def show_curves(request: Request) -> Response:
         return send(request, render_curves(find(request).folder), "image/svg+xml")
@@ -88,6 +101,9 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
     routes = [
         Route("/api/runs", show_runs),
         Route("/api/runs/{run}", show_run),
+        Route("/api/runs/{run}/episodes", show_episodes),
+        Route("/api/runs/{run}/steps", show_steps),
+        Route("/api/runs/{run}/configuration", show_configuration),
         Route("/api/runs/{run}/curves.svg", show_curves),
         Route("/api/runs/{run}/tasks", show_tasks),
         Route("/api/runs/{run}/group", show_group),

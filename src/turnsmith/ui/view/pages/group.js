@@ -1,7 +1,7 @@
 // Page: attempts at one task side by side, and the difference between two of them.
 
 import { make, makeAddress, makeLines, makeTable, toSigned } from "./dom.js";
-import { fetchData } from "./main.js";
+import { fetchData } from "./data.js";
 
 export async function showGroup(run, journal, task, one = "", other = "") {
   const { data, tag } = await fetchData(run, "group", { journal, task });

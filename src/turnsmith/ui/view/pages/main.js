@@ -14,15 +14,6 @@ const page = document.getElementById("page");
 let shown = "";
 let turn = 0;
 
-/** Fetch JSON data; the browser revalidates its copy by ETag. Throws an Error with the server's sentence. */
-export async function fetchData(...parts) {
-  const path = parts.map((part) => (typeof part === "string" ? part.split("/").map(encodeURIComponent).join("/") : "?" + new URLSearchParams(part)));
-  const answer = await fetch("/api/runs" + path.map((part) => (part.startsWith("?") ? part : "/" + part)).join(""));
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(answer.headers.get("content-type")?.includes("json") ? JSON.parse(text).error : text);
-  return { data: JSON.parse(text), tag: answer.headers.get("etag") };
-}
-
 const PAGES = { "": showRuns, run: showRun, tasks: showTasks, group: showGroup, trajectories: showTrajectories, trajectory: showTrajectory };
 
 /** Show the page that the address names. Data that did not change leave the page as it is. */
@@ -35,13 +26,22 @@ async function show() {
     const key = address + tag;
     if (own !== turn || key === shown) return;
     shown = key;
-    page.replaceChildren(...nodes());
+    replace(nodes());
   } catch (error) {
     if (own !== turn) return;
     shown = "";
     page.replaceChildren(make("p", { role: "alert", class: "bad" }, error.message));
   }
   showPath(kind, parts);
+}
+
+/** Replace the page; folds that were open stay open if the address did not change. */
+function replace(nodes) {
+  const same = page.dataset.address === location.hash;
+  const opened = new Set(same ? [...page.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent) : []);
+  page.replaceChildren(...nodes);
+  page.dataset.address = location.hash;
+  for (const fold of page.querySelectorAll("details")) if (opened.has(fold.firstChild.textContent)) fold.open = true;
 }
 
 /** Show the links to the pages above this one. */

@@ -1,7 +1,7 @@
 // Page: list of runs.
 
 import { make, makeAddress, makeTable, toPercent } from "./dom.js";
-import { fetchData } from "./main.js";
+import { fetchData } from "./data.js";
 
 export async function showRuns() {
   const { data, tag } = await fetchData();

@@ -1,7 +1,7 @@
 // Page: grids of tasks and evaluations or iterations, coloured by the share of resolved attempts.
 
 import { make, makeAddress } from "./dom.js";
-import { fetchData } from "./main.js";
+import { fetchData } from "./data.js";
 
 const NUM_COLOURS = 4;
 const ORDERS = {

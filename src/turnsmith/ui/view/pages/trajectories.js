@@ -1,7 +1,7 @@
 // Page: table of trajectories, with filters that are part of the address.
 
 import { make, makeAddress, makeTable } from "./dom.js";
-import { fetchData } from "./main.js";
+import { fetchData } from "./data.js";
 
 export async function showTrajectories(run, journal = "", outcome = "", text = "", first = "0") {
   const { data, tag } = await fetchData(run, "trajectories", { journal, outcome, text, first });

@@ -2,7 +2,7 @@
 
 import { make, makeAddress, makeLines, makeTable, makeText } from "./dom.js";
 import { COLOURINGS, makeLegend, makeToken } from "./colouring.js";
-import { fetchData } from "./main.js";
+import { fetchData } from "./data.js";
 
 export async function showTrajectory(run, journal, start) {
   const { data, tag } = await fetchData(run, "trajectories", journal, start);
