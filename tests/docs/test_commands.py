@@ -50,6 +50,8 @@ RUNS = {
     "turnsmith view runs/mine": f"{SERVE} turnsmith view runs/mine --port 0 || [ $? = 130 ]",
     "turnsmith view RUN": f"{SERVE} turnsmith view runs/mine --port 0 || [ $? = 130 ]",
     "turnsmith view runs --port 0": f"{SERVE} turnsmith view runs --port 0 || [ $? = 130 ]",
+    "turnsmith report runs/mine --out report.html": "turnsmith report runs/mine --out report.html",
+    "turnsmith report runs/mine --site site/mine": "turnsmith report runs/mine --site site/mine",
     "turnsmith mismatch runs/mine": "turnsmith mismatch runs/mine",
     "turnsmith audit runs/mine --limit 200": "turnsmith audit runs/mine --limit 5",
     "turnsmith export runs/mine --out models/mine": "turnsmith export runs/mine --out models/mine",

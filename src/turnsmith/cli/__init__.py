@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import curating, grading, importing, redteam, results, reviews, running, showing, solving, viewing
+from turnsmith.cli import (
+    curating,
+    grading,
+    importing,
+    redteam,
+    reporting,
+    results,
+    reviews,
+    running,
+    showing,
+    solving,
+    viewing,
+)
 from turnsmith.cli.doctor import doctor
 from turnsmith.cli.errors import ErrorReportingGroup
 from turnsmith.cli.images import show_images
@@ -70,6 +82,7 @@ def make_app() -> typer.Typer:
     app.command("redteam")(redteam.redteam)
     app.command("show")(showing.show)
     app.command("view")(viewing.view)
+    app.command("report")(reporting.report)
     app.command("results")(results.show_results)
     app.command("compare", epilog=results.ADDRESS)(results.compare)
     for check_or_export in (reviews.audit, reviews.export, reviews.mismatch, reviews.provenance, doctor):

@@ -178,8 +178,15 @@ def find_task(folder: RunFolder, instance_id: str) -> Task | None:
     """Find the task of a trajectory; None if its task set cannot be read."""
     if folder.issue.exists():
         return Task.model_validate(read_json(folder.issue))
-    tasks = (task for name in read_outline(folder).task_sets for task in read_tasks(folder, name))
-    return next((task for task in tasks if task.instance_id == instance_id), None)
+    return next((task for task in read_all_tasks(folder) if task.instance_id == instance_id), None)
+
+
+def read_all_tasks(folder: RunFolder) -> Iterator[Task]:
+    """Read the tasks of all task sets of a run, or the task of `turnsmith solve`."""
+    if folder.issue.exists():
+        yield Task.model_validate(read_json(folder.issue))
+    for name in read_outline(folder).task_sets:
+        yield from read_tasks(folder, name)
 
 
 def read_tasks(folder: RunFolder, name: str) -> list[Task]:

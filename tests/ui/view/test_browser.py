@@ -14,6 +14,8 @@ from support.machine.browser import CONTRASTS, WAIT_S, click, find, open_chromiu
 from turnsmith.runs.folder import IterationFolder, read_json, write_json
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.types import Outcome
+from turnsmith.ui.view.opened import find_runs
+from turnsmith.ui.view.report import write_report
 
 pytestmark = [
     pytest.mark.slow,
@@ -152,26 +154,54 @@ def test_every_page_works_by_keyboard(show, group):
     assert browser.switch_to.active_element.get_attribute("id") == "turn-2"
 
 
-def test_hostile_contents_stay_text_and_load_nothing(show, run_folder, chromium):
-    chromium.get_log("browser")
+@pytest.fixture
+def hostile(run_folder):
+    """Add a trajectory with hostile contents; return its journal and position as part of an address."""
     journal = run_folder.eval_trajectories("base", "practice")
     start = journal.stat().st_size
     made = make_trajectory(f"eval-base/{HOSTILE_ID}/0", Outcome.UNRESOLVED)
     turn = made.turns[0].model_copy(update={"text": HOSTILE, "observation": HOSTILE + "\n" + "x" * 10_000_000})
     grade = made.grade.model_copy(update={"statuses": {HOSTILE: "failed"}, "detail": HOSTILE})
     append_trajectory(journal, made.grow(turns=[turn, made.turns[1]], patch=HOSTILE, grade=grade, detail=HOSTILE))
-    places = [f"trajectory/run/evals%2Fbase%2Fpractice/{start}", "trajectories/run", "tasks/run", "run/run"]
+    return f"evals%2Fbase%2Fpractice/{start}"
+
+
+def check_hostile(browser, hosts):
+    """Check that nothing was executed, became an element, or was loaded from another host."""
+    assert browser.execute_script("return window.hacked") is None
+    assert not browser.find_elements(By.CSS_SELECTOR, "main script, main style, main img:not([alt^=Curves])")
+    assert browser.find_element(By.CSS_SELECTOR, "h1").is_displayed()
+    loaded = "return performance.getEntriesByType('resource').map((each) => new URL(each.name).host)"
+    assert set(browser.execute_script(loaded)) <= hosts
+
+
+def test_hostile_contents_stay_text_and_load_nothing(show, hostile, chromium):
+    chromium.get_log("browser")
+    places = [f"trajectory/run/{hostile}", "trajectories/run", "tasks/run", "run/run"]
     for place in places:
         browser = show(place, "run" if place.startswith("run") else "script>")
-        assert browser.execute_script("return window.hacked") is None
-        assert not browser.find_elements(By.CSS_SELECTOR, "main script, main style, main img:not([alt^=Curves])")
-        assert browser.find_element(By.CSS_SELECTOR, "h1").is_displayed()
-        loaded = browser.execute_script(
-            "return performance.getEntriesByType('resource').map((each) => new URL(each.name).host)"
-        )
-        assert set(loaded) == {browser.execute_script("return location.host")}
+        check_hostile(browser, {browser.execute_script("return location.host")})
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 1280
     picture(browser, "hostile")
+    assert [entry for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_a_report_works_offline_with_hostile_contents(run_folder, hostile, group, chromium, tmp_path):
+    [run] = find_runs(run_folder.path).values()
+    write_report(run, tmp_path / "report.html", 10**9)
+    chromium.get_log("browser")
+    chromium.get(f"file://{tmp_path}/report.html#/run/run")
+    click(chromium, "main a", "Tasks")
+    chromium.find_elements(By.CSS_SELECTOR, "td.rate a")[-1].click()
+    click(chromium, "form button", "Compare")
+    assert "+ $ ls 1" in find(chromium, "pre", "$ submit").text
+    chromium.get(f"file://{tmp_path}/report.html#/trajectory/run/{hostile}")
+    find(chromium, "main", "script>")
+    check_hostile(chromium, {""})
+    click(chromium, "#path a", "trajectories")
+    chromium.find_element(By.NAME, "outcome").send_keys("unresolved" + Keys.ENTER)
+    find(chromium, "main", "of 6")
+    picture(chromium, "report")
     assert [entry for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 

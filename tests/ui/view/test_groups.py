@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from conftest import make_trajectory
@@ -11,7 +9,7 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.folder import IterationFolder, write_json
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.types import Outcome
-from turnsmith.ui.view.groups import compare_attempts, compare_lines, describe_group
+from turnsmith.ui.view.groups import describe_group
 from turnsmith.ui.view.opened import OpenedRun
 from turnsmith.ui.view.tokens import describe_tokens
 
@@ -40,13 +38,13 @@ def record(run, **told):
 
 def test_a_group_has_reward_parts_and_advantages(run):
     record(run)
-    attempts = describe_group(run, JOURNAL, "a-1")["attempts"]
+    attempts = describe_group(run, JOURNAL, "a-1")
     parts = [[attempt[name] for name in ("tests", "length", "reward", "advantage")] for attempt in attempts]
     assert parts == [[1.0, -0.25, 0.75, 1.0], [0.0, -0.25, -0.25, -1.0], [None, None, 0.0, None]]
 
 
 def test_a_group_of_an_older_run_has_verdicts_only(run):
-    attempts = describe_group(run, JOURNAL, "a-1")["attempts"]
+    attempts = describe_group(run, JOURNAL, "a-1")
     assert [(attempt["tests"], attempt["reward"]) for attempt in attempts] == [(1.0, None), (0.0, None), (None, None)]
 
 
@@ -78,18 +76,3 @@ def test_rft_trains_the_turns_with_a_command(run_folder):
     append_trajectory(run_folder.iteration("rft", 0).trajectories, made.grow(turns=turns))
     tokens = describe_tokens(OpenedRun(run_folder), "stages/rft/iteration-0000", 0)["turns"]
     assert [{token[2] for token in turn} for turn in tokens] == [{False}, {True}]
-
-
-LINES = st.lists(st.text("ab", max_size=2), max_size=8)
-
-
-@given(LINES, LINES)
-def test_a_comparison_contains_both_texts(one, other):
-    lines = [*compare_lines(one, other)]
-    assert [line for sign, line in lines if sign != "+"] == one
-    assert [line for sign, line in lines if sign != "-"] == other
-
-
-def test_equal_attempts_do_not_differ(run):
-    found = compare_attempts(run, JOURNAL, (0, 0))
-    assert {sign for sign, _ in found["turns"] + found["patch"]} == {" "}

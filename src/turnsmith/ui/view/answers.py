@@ -1,5 +1,7 @@
 """JSON data of the pages: list of runs, table of trajectories, and one trajectory."""
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +10,6 @@ from turnsmith.runs.journal import JournalEntry
 from turnsmith.runs.summaries import TrajectorySummary
 from turnsmith.ui.reading import (
     find_state,
-    find_task,
     name_stage,
     read_prompt,
     read_results,
@@ -64,7 +65,7 @@ def describe_summary(summary: TrajectorySummary) -> dict[str, Any]:
 def describe_trajectory(run: OpenedRun, journal: str, start: int) -> dict[str, Any]:
     """Return one trajectory with its prompt, issue and turns. Raises UsageError if it is missing or damaged."""
     entry = run.read(journal, start)
-    task = find_task(run.folder, entry.trajectory.instance_id)
+    task = run.find_task(entry.trajectory.instance_id)
     return {
         "short_id": entry.short_id,
         "stage": name_stage(entry),
@@ -80,3 +81,17 @@ def read_prompt_text(run: OpenedRun, entry: JournalEntry) -> dict[str, str]:
         return {"prompt_text": read_prompt(run.folder, entry.trajectory)}
     except UsageError as error:
         return {"prompt_error": str(error)}
+
+
+def to_json(data: Any) -> bytes:
+    """Write data as JSON. Lone surrogates, which UTF-8 cannot encode, stay escaped."""
+    return json.dumps(to_finite(data), allow_nan=False).encode()
+
+
+def to_finite(data: Any) -> Any:
+    """Replace NaN and infinities in JSON data, which JSON has no words for, by None."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: to_finite(value) for key, value in data.items()}
+    return [*map(to_finite, data)] if isinstance(data, list | tuple) else data

@@ -9,6 +9,8 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import JournalEntry, read_entry
 from turnsmith.runs.summaries import JournalIndex, TrajectorySummary
+from turnsmith.types import Task
+from turnsmith.ui.reading import read_all_tasks
 
 
 @dataclass
@@ -20,6 +22,14 @@ class OpenedRun:
     """Name of a journal, e.g. `evals/base/practice`, to its summaries."""
     lock: Lock = field(default_factory=Lock)
     """Lock of the indexes, because a server answers requests in several threads."""
+
+    tasks: dict[str, Task] = field(default_factory=dict)
+    """Task id → task, read when a page first shows one."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder."""
+        return self.folder.path.resolve().name
 
     def refresh(self) -> dict[str, JournalIndex]:
         """Read what was appended to the journals since the last call."""
@@ -38,6 +48,12 @@ class OpenedRun:
         """List one sentence about each damaged line of the journals read so far."""
         return [fault for index in self.indexes.values() for fault in index.faults]
 
+    def find_task(self, instance_id: str) -> Task | None:
+        """Find the task of a trajectory; None if its task set cannot be read."""
+        if not self.tasks:
+            self.tasks = {task.instance_id: task for task in read_all_tasks(self.folder)}
+        return self.tasks.get(instance_id)
+
     def read(self, journal: str, start: int) -> JournalEntry:
         """Read the trajectory at byte `start` of a journal. Raises UsageError if there is none, or if it is damaged."""
         index = self.refresh().get(journal)
@@ -55,4 +71,5 @@ def find_runs(path: Path) -> dict[str, OpenedRun]:
     folders = [path] if (path / "config.json").is_file() else sorted(file.parent for file in path.glob("*/config.json"))
     if not folders:
         raise UsageError(f"{path} is neither a run nor a folder of runs: give a folder that `turnsmith run` has made")
-    return {folder.resolve().name: OpenedRun(RunFolder(folder)) for folder in folders}
+    opened = [OpenedRun(RunFolder(folder)) for folder in folders]
+    return {run.name: run for run in opened}

@@ -5,8 +5,6 @@ request with a foreign Host header is refused, so that no other site can read th
 """
 
 import hashlib
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,9 @@ from starlette.staticfiles import StaticFiles
 
 from turnsmith.errors import UsageError
 from turnsmith.ui.curves import render_curves
-from turnsmith.ui.view.answers import describe_trajectory, list_runs, list_trajectories
+from turnsmith.ui.view.answers import describe_trajectory, list_runs, list_trajectories, to_json
 from turnsmith.ui.view.grids import list_grids
-from turnsmith.ui.view.groups import compare_attempts, describe_group
+from turnsmith.ui.view.groups import describe_group
 from turnsmith.ui.view.opened import OpenedRun
 from turnsmith.ui.view.overview import describe_configuration, describe_episodes, describe_run, list_steps
 from turnsmith.ui.view.tokens import describe_tokens
@@ -80,11 +78,6 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
         asked = request.query_params
         return answer(request, describe_group(find(request), asked.get("journal", ""), asked.get("task", "")))
 
-    def show_difference(request: Request) -> Response:
-        asked = request.query_params
-        starts = read_number(asked.get("one", "0")), read_number(asked.get("other", "0"))
-        return answer(request, compare_attempts(find(request), asked.get("journal", ""), starts))
-
     def show_trajectories(request: Request) -> Response:
         asked = request.query_params
         choice = {name: asked.get(name, "") for name in ("journal", "outcome", "text")}
@@ -107,7 +100,6 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
         Route("/api/runs/{run}/curves.svg", show_curves),
         Route("/api/runs/{run}/tasks", show_tasks),
         Route("/api/runs/{run}/group", show_group),
-        Route("/api/runs/{run}/difference", show_difference),
         Route("/api/runs/{run}/trajectories", show_trajectories),
         Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}", show_trajectory),
         Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}/tokens", show_tokens),
@@ -144,17 +136,8 @@ def read_number(text: str) -> int:
 
 
 def answer(request: Request, data: Any) -> Response:
-    """Answer with JSON data. Lone surrogates, which UTF-8 cannot encode, stay escaped."""
-    return send(request, json.dumps(to_finite(data), allow_nan=False).encode(), "application/json")
-
-
-def to_finite(data: Any) -> Any:
-    """Replace NaN and infinities in JSON data, which JSON has no words for, by None."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {key: to_finite(value) for key, value in data.items()}
-    return [*map(to_finite, data)] if isinstance(data, list | tuple) else data
+    """Answer with JSON data."""
+    return send(request, to_json(data), "application/json")
 
 
 def send(request: Request, body: bytes, kind: str) -> Response:

@@ -1,21 +1,23 @@
 // Page: attempts at one task side by side, and the difference between two of them.
 
+import { compareLines } from "./difference.js";
 import { make, makeAddress, makeLines, makeTable, toSigned } from "./dom.js";
 import { fetchData } from "./data.js";
 
 export async function showGroup(run, journal, task, one = "", other = "") {
-  const { data, tag } = await fetchData(run, "group", { journal, task });
-  const compared = one && other ? await fetchData(run, "difference", { journal, one, other }) : null;
-  return { tag: tag + compared?.tag, nodes: () => makeNodes(run, data, one, other, compared?.data) };
+  const { data: attempts, tag } = await fetchData(run, "group", { journal, task });
+  const compared = one && other ? await Promise.all([one, other].map((start) => fetchData(run, "trajectories", journal, start))) : null;
+  const group = { journal, task, attempts };
+  return { tag, nodes: () => makeNodes(run, group, one, other, compared?.map(({ data }) => data)) };
 }
 
-function makeNodes(run, group, one, other, difference) {
+function makeNodes(run, group, one, other, compared) {
   return [
     make("h1", {}, group.task),
     make("p", { class: "faint" }, `${group.attempts.length} attempts in ${group.journal}`),
     makeTable(columns(run, group), group.attempts),
     ...(group.attempts.length > 1 ? [makeForm(run, group, one, other)] : []),
-    ...(difference ? makeDifference(difference) : []),
+    ...(compared ? makeDifference(...compared) : []),
   ];
 }
 
@@ -52,19 +54,26 @@ function makeForm(run, group, one, other) {
   return form;
 }
 
-function makeDifference({ names, outcomes, turns, patch }) {
-  const title = (position, sign) => make("div", { class: sign === "-" ? "removed" : "added" }, `${sign} ${names[position]}: ${outcomes[position]}`);
+function makeDifference(one, other) {
+  const title = (trajectory, sign) => make("div", { class: sign === "-" ? "removed" : "added" }, `${sign} ${trajectory.trajectory_id}: ${trajectory.outcome}`);
   return [
     make("h2", {}, "Difference"),
-    title(0, "-"),
-    title(1, "+"),
+    title(one, "-"),
+    title(other, "+"),
     make("h3", {}, "Commands"),
-    makeDifferingLines(turns),
+    makeDifferingLines(listActions(one), listActions(other)),
     make("h3", {}, "Patch"),
-    makeDifferingLines(patch),
+    makeDifferingLines(one.patch.split("\n"), other.patch.split("\n")),
   ];
 }
 
-function makeDifferingLines(lines) {
-  return lines.length ? makeLines({ class: "tall" }, lines.map(([sign, text]) => `${sign} ${text}`)) : make("p", { class: "faint" }, "both are empty");
+/** List the lines of all commands, or of the whole message if it has no command; the first line of each starts with `$ `. */
+function listActions({ turns }) {
+  return turns.flatMap((turn) => ("$ " + (turn.command ?? turn.text)).trimEnd().split("\n"));
+}
+
+function makeDifferingLines(one, other) {
+  const lines = compareLines(one, other);
+  if (!lines) return make("p", { class: "bad" }, "too long to compare: open both attempts");
+  return lines.some((line) => line.trim()) ? makeLines({ class: "tall" }, lines) : make("p", { class: "faint" }, "both are empty");
 }
