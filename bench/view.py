@@ -3,8 +3,8 @@
     python bench/view.py RUN [--num 50000] [--check]
 
 RUN is a finished run of the demo, of which a report is made and opened. Then a run of RL with `--num` trajectories of 40 turns is
-generated, whose texts are pieces of Turnsmith's source code, and one trajectory of 131,072 tokens is added. A new server
-shows it. Seconds of a page count from the request to the moment at which its first heading or turn is drawn. Memory is the
+generated; its texts are pieces of Turnsmith's source code. One trajectory of 131,072 tokens is added. A new server shows this
+run. Seconds of a page count from the request to the moment at which its first heading or turn is drawn. Memory is the
 largest resident size of the process. `--check` exits with 1 if a figure exceeds its limit. Needs Chromium and the extra `dev`.
 """
 
