@@ -1,5 +1,6 @@
 """Chromium without a window, and a server of pages in this process, for the tests of the pages."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from uvicorn import Config, Server
 
 from turnsmith.cli.viewing import listen
+from turnsmith.ui.view.continuing import Continue
 from turnsmith.ui.view.opened import find_runs
 from turnsmith.ui.view.server import make_server
 
@@ -45,10 +47,10 @@ return [...new Set(found)];
 
 
 @contextmanager
-def serve(path: Path) -> Iterator[str]:
+def serve(path: Path, continue_run: Continue | None = None) -> Iterator[str]:
     """Serve the pages of a run, or a folder of runs, from a thread; yield the address."""
     with listen(0) as listener:
-        server = Server(Config(make_server(find_runs(path)), log_level="warning"))
+        server = Server(Config(make_server(find_runs(path), continue_run), log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:
@@ -88,3 +90,10 @@ def click(browser, selector, text=""):
     element = find(browser, selector, text)
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
     element.click()
+
+
+def picture(browser, name):
+    """Keep a screenshot in the folder TURNSMITH_PICTURES, if it is given."""
+    if folder := os.environ.get("TURNSMITH_PICTURES"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        browser.save_screenshot(f"{folder}/{name}.png")

@@ -1,8 +1,6 @@
 """Pages of `turnsmith view` in Chromium: use, hostile contents, contrast and width. Screenshots go to TURNSMITH_PICTURES."""
 
-import os
 import shutil
-from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -10,7 +8,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from conftest import make_trajectory
-from support.machine.browser import CONTRASTS, WAIT_S, click, find, open_chromium, serve
+from support.machine.browser import CONTRASTS, WAIT_S, click, find, open_chromium, picture, serve
 from turnsmith.runs.folder import IterationFolder, read_json, write_json
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.types import Outcome
@@ -63,13 +61,6 @@ def group(run_folder):
         f"stage1-0000/{TASK}/{index}": {"reward": 1.0 - index, "advantage": 1.0 - 2 * index} for index in range(2)
     }
     write_json(files.rewards, rewards)
-
-
-def picture(browser, name):
-    """Keep a screenshot in the folder TURNSMITH_PICTURES, if it is given."""
-    if folder := os.environ.get("TURNSMITH_PICTURES"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        browser.save_screenshot(f"{folder}/{name}.png")
 
 
 def wait(browser, condition):

@@ -204,3 +204,43 @@ def test_lone_surrogates_and_null_bytes_reach_the_page_as_they_are(run_folder, j
     journal.write_text(line + "\n")
     data = open_pages(run_folder.path).get("/api/runs/run/trajectories/evals/base/practice/0").json()
     assert data["turns"][0]["observation"] == text
+
+
+ORDER = {"journal": "evals/base/practice", "start": 0, "turn": 2, "messages": ["```command\nls\n```"]}
+
+
+def continue_at_once(folder, trajectory, order):
+    """Return the trajectory with its first turns, instead of continuing it."""
+    return trajectory.grow(turns=trajectory.turns[: order.turn])
+
+
+@pytest.fixture
+def continuing(run_folder, journal):
+    return TestClient(make_server(find_runs(run_folder.path), continue_at_once), base_url="http://127.0.0.1:8321")
+
+
+def test_an_episode_is_continued_on_request(continuing):
+    answer = continuing.post("/api/runs/run/continue", json=ORDER)
+    assert answer.status_code == 200 and len(answer.json()["turns"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({"origin": "http://other.example"}, ORDER, 403),
+        ({"origin": "null"}, ORDER, 403),
+        ({"content-type": "text/plain"}, ORDER, 403),
+        ({"host": "other.example"}, ORDER, 400),
+        ({}, ORDER | {"start": 7}, 409),
+        ({}, ORDER | {"turn": 0}, 409),
+        ({}, ORDER | {"messages": "ls"}, 409),
+        ({}, ORDER | {"extra": 1}, 409),
+    ],
+)
+def test_other_sites_and_wrong_requests_continue_nothing(continuing, headers, body, status):
+    answer = continuing.post("/api/runs/run/continue", json=body, headers=headers)
+    assert answer.status_code == status and (status == 400 or answer.json()["error"])
+
+
+def test_a_server_that_cannot_continue_says_so(pages):
+    assert "install the extra train" in pages.post("/api/runs/run/continue", json=ORDER).json()["error"]

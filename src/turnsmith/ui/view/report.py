@@ -34,6 +34,7 @@ MODULES = (
     "keys",
     "colouring",
     "difference",
+    "continuation",
     "group",
     "run",
     "runs",

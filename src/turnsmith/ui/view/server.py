@@ -7,9 +7,11 @@ request with a foreign Host header is refused, so that no other site can read th
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -18,9 +20,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from turnsmith.errors import UsageError
+from turnsmith.errors import TurnsmithError
 from turnsmith.ui.curves import render_curves
 from turnsmith.ui.view.answers import describe_trajectory, list_runs, list_trajectories, to_json
+from turnsmith.ui.view.continuing import Continue, continue_trajectory
 from turnsmith.ui.view.grids import list_grids
 from turnsmith.ui.view.groups import describe_group
 from turnsmith.ui.view.opened import OpenedRun
@@ -41,8 +44,9 @@ HEADERS = {
 """Headers of every answer to a request from an allowed host."""
 
 
-def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
-    """Make the application that answers requests for pages and data of `runs`."""
+def make_server(runs: Mapping[str, OpenedRun], continue_run: Continue | None = None) -> Starlette:
+    """Make the application that answers requests for pages and data of `runs`, and continues one episode at a time."""
+    busy = Lock()
 
     def find(request: Request) -> OpenedRun:
         return find_named(request.path_params["run"])
@@ -91,7 +95,20 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
         journal, start = request.path_params["journal"], request.path_params["start"]
         return answer(request, describe_tokens(find(request), journal, start))
 
+    async def continue_episode(request: Request) -> Response:
+        refuse_other_sites(request)
+        if continue_run is None:
+            raise HTTPException(404, "episodes cannot be continued here: install the extra train")
+        if not busy.acquire(blocking=False):
+            raise HTTPException(409, "another episode is being continued: wait for its end")
+        try:
+            body = await request.body()
+            return answer(request, await run_in_threadpool(continue_trajectory, find(request), body, continue_run))
+        finally:
+            busy.release()
+
     routes = [
+        Route("/api/runs/{run}/continue", continue_episode, methods=["POST"]),
         Route("/api/runs", show_runs),
         Route("/api/runs/{run}", show_run),
         Route("/api/runs/{run}/episodes", show_episodes),
@@ -106,8 +123,15 @@ def make_server(runs: Mapping[str, OpenedRun]) -> Starlette:
         Mount("/", StaticFiles(directory=PAGES, html=True)),
     ]
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS), Middleware(AddHeaders)]
-    handlers: dict[Any, Any] = {UsageError: refuse, HTTPException: refuse_request}
+    handlers: dict[Any, Any] = {TurnsmithError: refuse, HTTPException: refuse_request}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+
+def refuse_other_sites(request: Request) -> None:
+    """Refuse a request that a page of another site may have sent: one without JSON, or of another origin."""
+    origin, kind = request.headers.get("origin"), request.headers.get("content-type", "")
+    if kind != "application/json" or (origin and origin != f"http://{request.headers['host']}"):
+        raise HTTPException(403, "only a page of this server may continue an episode")
 
 
 class AddHeaders:

@@ -20,6 +20,17 @@ async function askServer(...parts) {
   return { data: JSON.parse(text), tag: answer.headers.get("etag") };
 }
 
+export const isReport = Boolean(store);
+
+/** Send JSON data to the server; return its answer. Throws an Error with the server's sentence. */
+export async function postData(run, kind, body) {
+  const address = `api/runs/${encodeURIComponent(run)}/${kind}`;
+  const answer = await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  const data = await answer.json();
+  if (!answer.ok) throw new Error(data.error);
+  return data;
+}
+
 /** Return the address of the picture of a run's curves; the tag makes the browser fetch a new one. */
 export function findPicture(run, tag) {
   return store ? `data:image/svg+xml;base64,${main.curves}` : `api/runs/${encodeURIComponent(run)}/curves.svg?${encodeURIComponent(tag)}`;

@@ -2,7 +2,8 @@
 
 import { make, makeAddress, makeLines, makeTable, makeText } from "./dom.js";
 import { COLOURINGS, makeLegend, makeToken } from "./colouring.js";
-import { fetchData } from "./data.js";
+import { makeContinuation } from "./continuation.js";
+import { fetchData, isReport } from "./data.js";
 
 export async function showTrajectory(run, journal, start) {
   const { data, tag } = await fetchData(run, "trajectories", journal, start);
@@ -12,7 +13,9 @@ export async function showTrajectory(run, journal, start) {
 function makeNodes(run, journal, start, data) {
   const facts = [`ended by ${data.stop_reason}`, `${data.turns.length} turns`, `${data.duration_s.toFixed(1)} s`, data.detail];
   const statuses = Object.entries(data.grade?.statuses ?? {});
-  const turns = data.turns.map(makeTurn);
+  const place = { run, journal, start };
+  const turns = data.turns.map((turn, position) => makeTurn(turn, position, "turn"));
+  if (!isReport) turns.forEach((turn, position) => turn.append(makeContinuation(place, data, position, makeTurn)));
   return [
     make("h1", {}, data.trajectory_id, " ", make("span", { class: data.outcome === "resolved" ? "resolved" : "bad" }, data.outcome)),
     make("p", { class: "faint" }, facts.filter(Boolean).join(" · ")),
@@ -40,14 +43,14 @@ function fold(title, text) {
   return make("details", {}, make("summary", {}, title), makeText({}, text));
 }
 
-function makeTurn(turn, position) {
+function makeTurn(turn, position, name) {
   const facts = [`turn ${position + 1}`, `${turn.end - turn.start} tokens`, `${turn.generate_s.toFixed(1)} s + ${turn.act_s.toFixed(1)} s`];
   if (turn.format_error) facts.push(`format error: ${turn.format_error}`);
   if (turn.exit_code) facts.push(`exit code ${turn.exit_code}`);
   const failed = turn.format_error || turn.exit_code;
   return make(
     "section",
-    { class: "turn", id: `turn-${position + 1}`, tabindex: "-1", "data-stop": "", ...(failed ? { "data-failed": "" } : {}) },
+    { class: "turn", id: `${name}-${position + 1}`, tabindex: "-1", "data-stop": "", ...(failed ? { "data-failed": "" } : {}) },
     make("div", { class: failed ? "bad" : "faint" }, facts.join(" · ")),
     makeText({ class: "action" }, turn.text),
     ...(turn.observation ? [makeText({ class: "faint" }, turn.observation)] : []),
