@@ -29,3 +29,8 @@ def test_a_port_in_use_is_refused(turnsmith, run_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = turnsmith("view", run_folder.path, "--port", taken.getsockname()[1])
     assert result.exit_code == 2 and "give another --port" in result.stderr
+
+
+def test_another_address_needs_a_token(turnsmith, run_folder):
+    result = turnsmith("view", run_folder.path, "--host", "0.0.0.0")
+    assert result.exit_code == 2 and "add --token" in result.stderr

@@ -1,6 +1,6 @@
 """`view`: show runs in a browser."""
 
-import errno
+import secrets
 import socket
 from functools import partial
 from pathlib import Path
@@ -22,20 +22,31 @@ Place = Annotated[Path, typer.Argument(metavar="RUN|DIR", help="Run folder, or a
 Port = Annotated[
     int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port on this machine; 0 chooses a free one.")
 ]
+Host = Annotated[
+    str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; other machines need --token, too.")
+]
+Token = Annotated[
+    bool,
+    typer.Option("--token", help="Generate a token, and answer only browsers that open the printed address with it."),
+]
+LOOPBACK = "127.0.0.1"
 
 
-def view(place: Place, port: Port = 8321) -> None:
-    """Show a run, or the runs in a folder, in a browser on this machine, until Ctrl-C. Running runs can be watched."""
+def view(place: Place, port: Port = 8321, host: Host = LOOPBACK, token: Token = False) -> None:
+    """Show a run, or the runs in a folder, in a browser, until Ctrl-C. Running runs can be watched."""
     require("starlette", "uvicorn", "matplotlib", subject="view")
     from uvicorn import Config, Server
 
     from turnsmith.ui.view.opened import find_runs
     from turnsmith.ui.view.server import make_server
 
-    application = make_server(find_runs(place), continue_run)
-    with listen(port) as listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        typer.echo(f"{place} is shown at {address} until Ctrl-C")
+    if host != LOOPBACK and not token:
+        raise UsageError(f"--host {host} opens the pages to other machines: add --token, or forward the port with ssh")
+    secret = secrets.token_urlsafe(32) if token else ""
+    application = make_server(find_runs(place), continue_run, secret)
+    with listen(port, host) as listener:
+        query = f"?token={secret}" if secret else ""
+        typer.echo(f"{place} is shown at http://{host}:{listener.getsockname()[1]}/{query} until Ctrl-C")
         Server(Config(application, log_level="warning")).run(sockets=[listener])
 
 
@@ -50,13 +61,11 @@ def continue_run(folder: RunFolder, trajectory: Trajectory, order: "Continuation
     return work_in_sandboxes(config.sandbox, partial(continue_episode, config, folder, request))
 
 
-def listen(port: int) -> socket.socket:
-    """Open a port for connections from this machine only. Raises UsageError if it is in use."""
+def listen(port: int, host: str = LOOPBACK) -> socket.socket:
+    """Open a port, by default for connections from this machine only. Raises UsageError if that is impossible."""
     try:
-        return socket.create_server(("127.0.0.1", port))
+        return socket.create_server((host, port))
     except OSError as error:
-        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            raise
         raise UsageError(
-            f"cannot use port {port} ({error.strerror}): give another --port, or 0 for a free one"
+            f"cannot use port {port} of {host} ({error.strerror}): give another --port, or 0 for a free one"
         ) from None

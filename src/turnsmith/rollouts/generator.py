@@ -19,7 +19,7 @@ from turnsmith.errors import SandboxError, TooManyFailures
 from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.inspection import AuditScheduler
 from turnsmith.rollouts.rollout import Rollout
-from turnsmith.runs.journal import append_trajectory, read_trajectories
+from turnsmith.runs.journal import append_start, append_trajectory, read_trajectories, started_file
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.sandboxes.setup import set_up_for_agent
 from turnsmith.tracking import Progress
@@ -71,9 +71,11 @@ class Generator:
             inspector.recall(done.values())
         missing = [rollout for rollout in rollouts if rollout.trajectory.trajectory_id not in done]
         outcomes = Counter(trajectory.outcome for trajectory in done.values())
+        started_file(journal).unlink(missing_ok=True)
+        journal.parent.mkdir(parents=True, exist_ok=True)
 
         async def make(rollout: Rollout) -> str:
-            made = await self._make(rollout, agent, demonstration)
+            made = await self._make(rollout, agent, demonstration, journal)
             trajectory = await inspector.inspect(made, rollout) if inspector else made
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
@@ -82,6 +84,7 @@ class Generator:
             return ", ".join(filter(None, remarks))
 
         await for_each(missing, make, self.progress, label, num_done=len(rollouts) - len(missing), describe=str)
+        started_file(journal).unlink(missing_ok=True)
         self.grader.forget()
         if inspector:
             await self._inspect_overdue(rollouts, done, journal, inspector)
@@ -105,10 +108,10 @@ class Generator:
 
         await for_each(overdue, inspect, self.progress, "auditing earlier rewarded patches", describe=str)
 
-    async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
+    async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool, journal: Path) -> Trajectory:
         """Run and grade one rollout. Retry the episode or the grading after faults of sandbox or engine."""
         played = await retry_lost(
-            lambda: self._play(rollout, agent, demonstration),
+            lambda: self._play(rollout, agent, demonstration, journal),
             is_lost=lambda trajectory: trajectory.stop_reason in LOST,
         )
         return await retry_lost(
@@ -116,11 +119,12 @@ class Generator:
             is_lost=lambda trajectory: trajectory.stop_reason not in LOST and OUTCOMES[trajectory.outcome].retried,
         )
 
-    async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
+    async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool, journal: Path) -> Trajectory:
         """Run the episode in a new sandbox. If the sandbox cannot be started or set up, return a trajectory without turns."""
         tree = rollout.tree
         try:
             async with self._free_slots, started(self.provider, SandboxSpec.of(tree)) as sandbox:
+                append_start(journal, rollout.trajectory)
                 await set_up_for_agent(sandbox, tree)
                 dialogue = self.dialogues.open(rollout.trajectory, agent, rollout.decoding)
                 episode = Episode(rollout.trajectory, tree.task, dialogue, sandbox, self.scaffold, agent, demonstration)

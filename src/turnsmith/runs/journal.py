@@ -12,6 +12,7 @@ memory-map the arrays.
 import hashlib
 import json
 import os
+import time
 from base64 import b32encode
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,6 +90,27 @@ def read_entry(journal: Path, start: int, size: int) -> JournalEntry:
 def shorten(line: bytes) -> str:
     """Compute the short id of a journal's line: ten letters and digits of a digest."""
     return b32encode(hashlib.blake2b(line, digest_size=10).digest()).decode().lower()[:SHORT_ID]
+
+
+def started_file(journal: Path) -> Path:
+    """Return the path of the file with one line for each started rollout, which exists while the journal grows."""
+    return journal.with_suffix(".started")
+
+
+def append_start(journal: Path, trajectory: Trajectory) -> None:
+    """Note that a rollout was started, for the pages of a running run."""
+    fact = {"id": trajectory.trajectory_id, "task": trajectory.instance_id, "time": time.time()}
+    with started_file(journal).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(fact) + "\n")
+
+
+def read_starts(file: Path) -> list[dict[str, Any]]:
+    """Read id, task and time (Unix, seconds) of the started rollouts; an incomplete last line is left out."""
+    try:
+        lines = file.read_text("utf-8").splitlines(keepends=True)
+    except FileNotFoundError:  # the journal is complete
+        return []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def arrays_file(journal: Path) -> Path:

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 from conftest import HOSTILE, make_trajectory
 from turnsmith.errors import UsageError
 from turnsmith.policies import locate
-from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
-from turnsmith.runs.journal import append_trajectory, arrays_file
+from turnsmith.runs.folder import RunFolder, claim, locked, read_json, write_json
+from turnsmith.runs.journal import append_start, append_trajectory, arrays_file
 from turnsmith.types import Outcome
 from turnsmith.ui.reading import load_tokenizer
 from turnsmith.ui.view.answers import PAGE_SIZE
@@ -244,3 +244,34 @@ def test_other_sites_and_wrong_requests_continue_nothing(continuing, headers, bo
 
 def test_a_server_that_cannot_continue_says_so(pages):
     assert "install the extra train" in pages.post("/api/runs/run/continue", json=ORDER).json()["error"]
+
+
+def test_a_token_opens_the_pages_and_nothing_else_does(run_folder):
+    client = TestClient(make_server(find_runs(run_folder.path), token="secret"), base_url="http://machine:8321")
+    assert [client.get(address).status_code for address in ("/", "/api/runs", "/api/runs?token=other")] == [401] * 3
+    assert client.get("/?token=secret").status_code == 200
+    assert client.get("/api/runs").json()[0]["name"] == "run"
+
+
+def test_the_cookie_of_the_token_is_hidden_from_scripts_and_other_sites(run_folder):
+    client = TestClient(make_server(find_runs(run_folder.path), token="secret"), base_url="http://machine:8321")
+    redirect = client.get("/?token=secret", follow_redirects=False)
+    assert redirect.headers["location"] == "/"
+    assert {"HttpOnly", "SameSite=strict"} <= set(redirect.headers["set-cookie"].split("; "))
+
+
+def test_running_episodes_are_listed_until_they_end(pages, run_folder):
+    journal = run_folder.iteration("stage2", 5).trajectories
+    journal.parent.mkdir(parents=True)
+    first, second = (make_trajectory(f"stage2-0005/a-1/{index}") for index in range(2))
+    append_start(journal, first)
+    append_start(journal, second)
+    assert pages.get("/api/runs/run/running").json() == []
+    run_folder.results.unlink(missing_ok=True)
+    with locked(run_folder):
+        assert [row["id"] for row in pages.get("/api/runs/run/running").json()] == [
+            first.trajectory_id,
+            second.trajectory_id,
+        ]
+        append_trajectory(journal, first)
+        assert [row["id"] for row in pages.get("/api/runs/run/running").json()] == [second.trajectory_id]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from turnsmith.runs.folder import read_json
+from turnsmith.runs.journal import read_starts
 from turnsmith.runs.summaries import TrajectorySummary
 from turnsmith.ui.comparison import Comparison
 from turnsmith.ui.evaluations import load_evaluation
@@ -46,6 +47,18 @@ def describe_episodes(run: OpenedRun) -> dict[str, Any]:
     outcomes = {name: Counter(summary.outcome for summary in found) for name, found in summaries.items()}
     everything = [summary for found in summaries.values() for summary in found]
     return {"outcomes": outcomes, "histograms": make_histograms(everything), "faults": run.list_faults()}
+
+
+def list_running(run: OpenedRun) -> list[dict[str, Any]]:
+    """List the rollouts that were started and have not ended; empty if the run is not running."""
+    if find_state(run.folder) != "running":
+        return []
+    ended = {summary.trajectory_id for _, summary in run.list_summaries()}
+    files = [
+        *run.folder.path.glob("stages/*/*/trajectories.started"),
+        *run.folder.path.glob("evals/*/*/trajectories.started"),
+    ]
+    return [start for file in files for start in read_starts(file) if start["id"] not in ended]
 
 
 def make_histograms(summaries: Iterable[TrajectorySummary]) -> dict[str, Any]:

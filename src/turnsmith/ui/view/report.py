@@ -124,6 +124,7 @@ def make_report(run: OpenedRun, fits: Callable[[int], bool]) -> RunReport:
         "": [{"name": run.name, **summarise_run(run)}],
         "run": describe_run(run),
         "steps": list_steps(run),
+        "running": [],
         "tasks": list_grids(run),
         "episodes": describe_episodes(run),
         "configuration": describe_configuration(run, None),

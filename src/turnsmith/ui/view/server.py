@@ -5,6 +5,7 @@ request with a foreign Host header is refused, so that no other site can read th
 """
 
 import hashlib
+import hmac
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
@@ -16,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -27,12 +28,13 @@ from turnsmith.ui.view.continuing import Continue, continue_trajectory
 from turnsmith.ui.view.grids import list_grids
 from turnsmith.ui.view.groups import describe_group
 from turnsmith.ui.view.opened import OpenedRun
-from turnsmith.ui.view.overview import describe_configuration, describe_episodes, describe_run, list_steps
+from turnsmith.ui.view.overview import describe_configuration, describe_episodes, describe_run, list_running, list_steps
 from turnsmith.ui.view.tokens import describe_tokens
 
 PAGES = Path(__file__).parent / "pages"
 HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 """Host headers, without port, of browsers on the same machine."""
+COOKIE = "turnsmith_token"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -44,8 +46,11 @@ HEADERS = {
 """Headers of every answer to a request from an allowed host."""
 
 
-def make_server(runs: Mapping[str, OpenedRun], continue_run: Continue | None = None) -> Starlette:
-    """Make the application that answers requests for pages and data of `runs`, and continues one episode at a time."""
+def make_server(runs: Mapping[str, OpenedRun], continue_run: Continue | None = None, token: str = "") -> Starlette:
+    """Make the application that answers requests for pages and data of `runs`, and continues one episode at a time.
+
+    With a token, it answers only browsers that have opened an address with this token, under any host name.
+    """
     busy = Lock()
 
     def find(request: Request) -> OpenedRun:
@@ -64,6 +69,9 @@ def make_server(runs: Mapping[str, OpenedRun], continue_run: Continue | None = N
 
     def show_episodes(request: Request) -> Response:
         return answer(request, describe_episodes(find(request)))
+
+    def show_running(request: Request) -> Response:
+        return answer(request, list_running(find(request)))
 
     def show_steps(request: Request) -> Response:
         return answer(request, list_steps(find(request)))
@@ -112,6 +120,7 @@ def make_server(runs: Mapping[str, OpenedRun], continue_run: Continue | None = N
         Route("/api/runs", show_runs),
         Route("/api/runs/{run}", show_run),
         Route("/api/runs/{run}/episodes", show_episodes),
+        Route("/api/runs/{run}/running", show_running),
         Route("/api/runs/{run}/steps", show_steps),
         Route("/api/runs/{run}/configuration", show_configuration),
         Route("/api/runs/{run}/curves.svg", show_curves),
@@ -122,7 +131,8 @@ def make_server(runs: Mapping[str, OpenedRun], continue_run: Continue | None = N
         Route("/api/runs/{run}/trajectories/{journal:path}/{start:int}/tokens", show_tokens),
         Mount("/", StaticFiles(directory=PAGES, html=True)),
     ]
-    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS), Middleware(AddHeaders)]
+    guard = Middleware(RequireToken, token=token) if token else Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
+    middleware = [guard, Middleware(AddHeaders)]
     handlers: dict[Any, Any] = {TurnsmithError: refuse, HTTPException: refuse_request}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
@@ -150,6 +160,29 @@ class AddHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
+
+
+class RequireToken:
+    """ASGI middleware that answers only requests with a token, in the address or in the cookie that it sets."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        answer = self.app if scope["type"] != "http" else self._choose(Request(scope))
+        await answer(scope, receive, send)
+
+    def _choose(self, request: Request) -> Any:
+        if self._is_right(request.cookies.get(COOKIE, "")):
+            return self.app
+        if not self._is_right(request.query_params.get("token", "")):
+            return JSONResponse({"error": "open the address with the token that turnsmith view has printed"}, 401)
+        redirect = RedirectResponse(request.url.path)
+        redirect.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
+        return redirect
+
+    def _is_right(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self.token.encode())
 
 
 def read_number(text: str) -> int:

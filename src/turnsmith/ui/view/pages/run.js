@@ -4,16 +4,17 @@ import { fetchData, findPicture } from "./data.js";
 import { make, makeAddress, makeTable, toPercent, toSigned } from "./dom.js";
 
 export async function showRun(name, other = "") {
-  const [{ data, tag }, steps] = await Promise.all([fetchData(name), fetchData(name, "steps")]);
-  return { tag: tag + steps.tag, nodes: () => makeNodes(name, other, data, steps.data, tag) };
+  const [{ data, tag }, steps, running] = await Promise.all([fetchData(name), fetchData(name, "steps"), fetchData(name, "running")]);
+  return { tag: tag + steps.tag + running.tag, nodes: () => makeNodes(name, other, data, steps.data, running.data, tag) };
 }
 
-function makeNodes(name, other, data, steps, tag) {
+function makeNodes(name, other, data, steps, running, tag) {
   const link = (title, page) => make("a", { href: makeAddress(page, name) }, title);
   return [
     make("h1", {}, name, " ", make("span", { class: "faint" }, data.state)),
     ...[data.stopped, ...data.alarms].filter(Boolean).map((text) => make("p", { class: "bad" }, text)),
     make("p", {}, link("Tasks", "tasks"), " · ", link("All trajectories", "trajectories")),
+    ...(running.length ? [makeRunning(running)] : []),
     make("h2", {}, "Results"),
     makeTable(RESULTS, data.results.map((row) => ({ ...row, step: findStep(steps, row) }))),
     make("img", { src: findPicture(name, tag), alt: "Curves of the run; the tables have the same figures." }),
@@ -23,6 +24,15 @@ function makeNodes(name, other, data, steps, tag) {
     makeLater("Trajectories", () => makeEpisodes(name)),
     makeLater("Configuration", () => makeConfiguration(name, other), other !== ""),
   ];
+}
+
+/** Make a folded list of the episodes that are running, and of those that wait for their grade. */
+function makeRunning(running) {
+  const columns = [
+    { title: "episode", cell: (row) => row.id },
+    { title: "started", cell: (row) => new Date(1000 * row.time).toLocaleTimeString() },
+  ];
+  return make("details", { open: "" }, make("summary", {}, `${running.length} running episodes`), makeTable(columns, running.slice(0, 50)));
 }
 
 function findStep(steps, row) {
