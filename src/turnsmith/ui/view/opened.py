@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder
@@ -25,6 +26,9 @@ class OpenedRun:
 
     tasks: dict[str, Task] = field(default_factory=dict)
     """Task id → task, read when a page first shows one."""
+
+    steps: tuple[Any, list[dict[str, Any]]] = (None, [])
+    """Times of the results' files, and the comparisons of these results."""
 
     @property
     def name(self) -> str:

@@ -77,7 +77,19 @@ def make_histogram(values: list[float]) -> dict[str, list[float]]:
 
 
 def list_steps(run: OpenedRun) -> list[dict[str, Any]]:
-    """Compare each evaluation with the one before it on the same task set. Raises UsageError if a result is damaged."""
+    """Compare each evaluation with the one before it on the same task set. Raises UsageError if a result is damaged.
+
+    The comparisons are kept until an evaluation ends, because their significance tests take time.
+    """
+    files = [run.folder.result(stage, task_set) for stage, task_set in list_evaluations(run.folder)]
+    key = tuple((str(file), file.stat().st_mtime_ns) for file in files)
+    if run.steps[0] != key:
+        run.steps = key, compare_steps(run)
+    return run.steps[1]
+
+
+def compare_steps(run: OpenedRun) -> list[dict[str, Any]]:
+    """Compare each evaluation with the one before it on the same task set."""
     evaluations = list_evaluations(run.folder)
     sets = dict.fromkeys(task_set for _, task_set in evaluations)
     stages = {name: [stage for stage, task_set in evaluations if task_set == name] for name in sets}
