@@ -15,6 +15,7 @@ from turnsmith.cli import (
     curating,
     grading,
     importing,
+    planning,
     redteam,
     reporting,
     results,
@@ -68,6 +69,7 @@ def make_app() -> typer.Typer:
         app.command(name, help=text, context_settings=OVERRIDES, epilog=HINT)(
             running.evaluate if name == "eval" else running.learn_or_evaluate
         )
+    app.command("plan", context_settings=OVERRIDES, epilog=HINT)(planning.plan)
     app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
     app.command("solve", context_settings=OVERRIDES, epilog=solving.HINT)(solving.solve)
     tasks = typer.Typer(help=TASKS, no_args_is_help=True, rich_markup_mode=None)

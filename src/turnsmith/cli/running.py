@@ -75,11 +75,16 @@ def learn_or_evaluate(context: typer.Context, file: Config, dry_run: DryRun = Fa
 
 def configure(context: typer.Context, file: str) -> RunConfig:
     """Load a configuration, and drop the stages that the command does not run. Raises UsageError."""
+    return take_part(read_configuration(context, file), str(context.info_name), file)
+
+
+def read_configuration(context: typer.Context, file: str) -> RunConfig:
+    """Load a configuration with the options that follow it. Raises UsageError."""
     if file.startswith("-"):
         raise UsageError(f"the option {file} precedes the configuration file: write CONFIG first, then {file}")
     config = load(Path(file), context.args, RunConfig)
     check_names(config)
-    return take_part(config, str(context.info_name), file)
+    return config
 
 
 def start(config: RunConfig, file: str, dry_run: bool, out: Path | None) -> RunFolder | None:
