@@ -84,6 +84,7 @@ ELSEWHERE = [
     ("*", "make docs*", "test_site.py builds the site"),
     ("*", ". .venv/bin/activate", "changes the shell"),
     ("*", "pip install*", "installs packages"),
+    ("*", "turnsmith view * --terminal", "needs a terminal: tests/cli/test_viewing.py runs it"),
     ("*", "turnsmith redteam*", "minutes: tests/audit/redteam runs the scripts one by one"),
     ("*", "turnsmith solve *", "needs packages of an index: tests/cli/test_solving.py runs it"),
     ("*", "turnsmith tasks mine PATH*", "test_your_repository.py runs it"),

@@ -1,7 +1,8 @@
-"""`view`: show runs in a browser."""
+"""`view`: show runs in a browser or a terminal."""
 
 import secrets
 import socket
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,11 +30,36 @@ Token = Annotated[
     bool,
     typer.Option("--token", help="Generate a token, and answer only browsers that open the printed address with it."),
 ]
+Terminal = Annotated[
+    bool, typer.Option("--terminal", help="Show the pages in this terminal, e.g. over ssh, without a browser.")
+]
 LOOPBACK = "127.0.0.1"
 
 
-def view(place: Place, port: Port = 8321, host: Host = LOOPBACK, token: Token = False) -> None:
+def view(
+    place: Place, port: Port = 8321, host: Host = LOOPBACK, token: Token = False, terminal: Terminal = False
+) -> None:
     """Show a run, or the runs in a folder, in a browser, until Ctrl-C. Running runs can be watched."""
+    if terminal:
+        show_in_terminal(place)
+    else:
+        serve(place, port, host, token=token)
+
+
+def show_in_terminal(place: Path) -> None:
+    """Show runs in this terminal until q is pressed. Raises UsageError if input or output is not a terminal."""
+    require("textual", subject="view --terminal")
+    from turnsmith.ui.terminal_pages import TerminalPages
+    from turnsmith.ui.view.opened import find_runs
+
+    pages = TerminalPages(find_runs(place))
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise UsageError("--terminal needs a terminal: leave it out, or do not redirect input and output")
+    pages.run()
+
+
+def serve(place: Path, port: int, host: str, *, token: bool) -> None:
+    """Serve the pages of runs to browsers until Ctrl-C. Raises UsageError."""
     require("starlette", "uvicorn", "matplotlib", subject="view")
     from uvicorn import Config, Server
 

@@ -19,14 +19,24 @@ MAX_TESTS = 20
 
 
 def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, console: Console) -> None:
-    """Print a trajectory: heading, prompt, issue, turns, patch and verdict. An issue in the prompt is not repeated."""
-    console.print(head(trajectory))
-    console.print(make_rule(f"prompt · {trajectory.prompt_tokens} tokens"), Padding(plain(prompt.strip()), INDENT))
+    """Print a trajectory."""
+    console.print(*trajectory_parts(trajectory, prompt, task))
+
+
+def trajectory_parts(trajectory: Trajectory, prompt: str, task: Task | None) -> Iterator[RenderableType]:
+    """Yield the parts of a trajectory to print: heading, prompt, issue, turns, patch and verdict.
+
+    An issue in the prompt is not repeated.
+    """
+    yield head(trajectory)
+    yield make_rule(f"prompt · {trajectory.prompt_tokens} tokens")
+    yield Padding(plain(prompt.strip()), INDENT)
     if task and task.problem_statement.strip() not in prompt:
-        console.print(make_rule("issue"), Padding(plain(task.problem_statement.strip()), INDENT))
+        yield make_rule("issue")
+        yield Padding(plain(task.problem_statement.strip()), INDENT)
     for number, turn in enumerate(trajectory.turns, 1):
-        console.print(*turn_parts(turn, number, trajectory))
-    console.print(*verdict_parts(trajectory))
+        yield from turn_parts(turn, number, trajectory)
+    yield from verdict_parts(trajectory)
 
 
 def head(trajectory: Trajectory) -> Text:
