@@ -72,6 +72,26 @@ def test_grade_writes_reports_of_the_harness(turnsmith, tasks, predictions, tmp_
     assert not (place / "shop-3").exists()
 
 
+def test_graded_predictions_are_compared(turnsmith, tasks, predictions, tmp_path, monkeypatch):
+    """A resolves shop-1; B resolves shop-1 and shop-2. The patch of A for shop-4 does not apply, and B lacks that task."""
+    monkeypatch.chdir(tmp_path)
+    better = tmp_path / "better.jsonl"
+    write_predictions(better, [Prediction(f"shop-{number}", "owner/model", GOLD) for number in (1, 2)])
+    addresses = [predictions, better]
+    ungraded = turnsmith("compare", *addresses)
+    assert ungraded.exit_code == 2 and "preds.jsonl has no verdicts: grade it by `turnsmith grade" in ungraded.stderr
+    for each in addresses:
+        assert turnsmith("grade", each, "--tasks", tasks).exit_code == 0
+    [found] = json.loads(turnsmith("compare", *addresses, "--json").stdout)
+    assert found["gained"] == {"shop-2": [0, 1]} and found["lost"] == {} and found["num_tasks"] == 2
+    [tasks_only_in_a] = found["left_out"].values()
+    assert tasks_only_in_a == ["shop-3", "shop-4"] and found["num_repositories"] == 1
+    reports = turnsmith("compare", "owner__model.preds.json", "owner__model.better.json", "--json")
+    assert json.loads(reports.stdout)[0]["gained"] == found["gained"]
+    write_predictions(better, [Prediction("shop-1", "owner/model", PATCHES["shop-2"])])
+    assert "better.jsonl changed after it was graded" in turnsmith("compare", *addresses).stderr
+
+
 def add_odd(folder, **columns):
     """Add a task that cannot be graded."""
     odd = load_tasks(folder)[0].model_copy(update={"instance_id": "shop-6", "log_parser": "ward"} | columns)

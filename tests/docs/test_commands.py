@@ -74,6 +74,9 @@ RUNS = {
     ),
     "turnsmith tasks stats tasks/toolz": "turnsmith tasks stats tasks/toolz",
     "turnsmith grade preds.jsonl --tasks TASKS": f"{PREDICT}; turnsmith grade preds.jsonl --tasks tasks/toolz",
+    "turnsmith compare preds.jsonl other.jsonl": (
+        "cp preds.jsonl other.jsonl; turnsmith grade other.jsonl --tasks tasks/toolz; turnsmith compare preds.jsonl other.jsonl"
+    ),
     "turnsmith eval configs/laptop.toml --limit 5": f"turnsmith eval configs/laptop.toml --limit 2 {FEW}",
 }
 """Command in a page → the same command on small inputs. They run in this order, in one folder."""
@@ -85,6 +88,7 @@ ELSEWHERE = [
     ("*", ". .venv/bin/activate", "changes the shell"),
     ("*", "pip install*", "installs packages"),
     ("*", "turnsmith view * --terminal", "needs a terminal: tests/cli/test_viewing.py runs it"),
+    ("docs/comparing.md", "turnsmith compare * RUN:base/package", "needs a run on the tasks of the predictions"),
     ("*", "turnsmith redteam*", "minutes: tests/audit/redteam runs the scripts one by one"),
     ("*", "turnsmith solve *", "needs packages of an index: tests/cli/test_solving.py runs it"),
     ("*", "turnsmith tasks mine PATH*", "test_your_repository.py runs it"),

@@ -253,3 +253,73 @@ def test_both_sides_can_be_the_best_of_their_runs(stages, run):
     [comparison] = compare(f"{run.path}:best", f"{stages.path}:best")
     assert (len(comparison.rivals_before), len(comparison.rivals_after)) == (2, 4)
     assert dict(describe(comparison))["corrected"].startswith("A is the best of 2 and B is the best of 4;")
+
+
+def write_report(file, **ids):
+    """Write a report of SWE-bench's harness."""
+    write_json(file, {f"{name}_ids": tasks for name, tasks in ids.items()} | {"schema_version": 2})
+    return file
+
+
+def test_a_report_is_compared_with_another_report_and_with_a_run(run, tmp_path):
+    first = write_report(
+        tmp_path / "a" / "m.a.json", resolved=TASKS[:10], unresolved=TASKS[10:20], empty_patch=TASKS[20:30]
+    )
+    second = write_report(tmp_path / "b" / "m.b.json", resolved=TASKS[:30], error=TASKS[30:], incomplete=["other"])
+    [comparison] = compare(str(first), str(second.parent))
+    assert comparison.pairs.means == (10 / 30, 1.0) and len(set(comparison.pairs.clusters)) == 6
+    assert comparison.gained == TASKS[10:30] and comparison.left_out == {f"not in {first}": TASKS[30:]}
+    [comparison] = compare(f"{run.path}:base", str(second))
+    assert comparison.after.rates == dict.fromkeys(TASKS[:30], 1.0) | dict.fromkeys(TASKS[30:], 0.0)
+
+
+def test_a_report_is_compared_with_each_task_set_that_shares_tasks(run, tmp_path):
+    write_json(run.result("base", "package"), make_result({"other": 1.0}))
+    report = write_report(tmp_path / "m.a.json", resolved=TASKS)
+    [comparison] = compare(f"{run.path}:base", str(report))
+    assert comparison.before.name.endswith("base/practice")
+
+
+@pytest.mark.parametrize(
+    ("log", "is_lost"), [("grader_failed: no disk", True), (None, True), ("patch_invalid: no", False)]
+)
+def test_predictions_that_the_infrastructure_lost_do_not_count(tmp_path, log, is_lost):
+    report = write_report(tmp_path / "m.a.json", resolved=["x-1", "x-2"], error=["x-3"])
+    folder = tmp_path / "logs" / "run_evaluation" / "a" / "m" / "x-3"
+    (folder if log else folder.parent).mkdir(parents=True)
+    if log:
+        (folder / "run_instance.log").write_text(f">>>>> Applied Patch:\ngrader_failed: in the output\n{log}\n")
+    [comparison] = compare(str(report), str(report))
+    assert comparison.before.num_lost == is_lost and len(comparison.tasks) == 3 - is_lost
+
+
+def test_repositories_of_a_report_come_from_its_task_file(tmp_path):
+    report = write_report(tmp_path / "m.a.json", resolved=["one", "two"])
+    rows = [
+        Task(
+            instance_id=name, repo="shop", base_commit="0" * 40, problem_statement="", FAIL_TO_PASS=["t"],
+            PASS_TO_PASS=[], patch="", layers=["."],
+        )
+        for name in ("one", "two")
+    ]  # fmt: skip
+    file = save_tasks(tmp_path / "tasks", rows)
+    write_json(tmp_path / "logs" / "run_evaluation" / "a" / "m" / "x" / "y", {})
+    write_json(tmp_path / "logs" / "run_evaluation" / "a" / "run.json", {"dataset": str(file)})
+    [comparison] = compare(str(report), str(report))
+    assert set(comparison.pairs.clusters) == {"shop"}
+
+
+def test_unclear_reports_are_refused(run, tmp_path):
+    folder = tmp_path / "several"
+    report = write_report(folder / "m.a.json", resolved=TASKS)
+    with pytest.raises(UsageError, match="--best-of names stages"):
+        compare(f"{run.path}:base", str(report), ["rft"])
+    write_report(folder / "m.b.json", resolved=TASKS)
+    with pytest.raises(UsageError, match="holds 2 reports: name one"):
+        compare(str(folder), str(report))
+    damaged = write_report(tmp_path / "damaged.json", resolved="x-1")
+    with pytest.raises(UsageError, match="resolved_ids is no list"):
+        compare(str(damaged), str(report))
+    other = write_report(tmp_path / "other.json", resolved=["unknown"])
+    with pytest.raises(UsageError, match=r"m\.a\.json and .*other\.json have no task in common"):
+        compare(str(report), str(other))

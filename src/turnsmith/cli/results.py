@@ -17,8 +17,11 @@ from turnsmith.ui.terminal import make_console, to_line
 ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET. For example, runs/a is the last evaluated checkpoint, runs/a:base
 the base policy, and runs/a:stage1/practice one evaluation. Without TASK_SET, A and B are compared on each
 task set that both have. The stage `best` is the one with the highest Pass@1: runs/a:best is the best stage, other
-than A's, and the p-value is corrected for the choice."""
-First = Annotated[str, typer.Argument(metavar="A", help="First evaluation: RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
+than A's, and the p-value is corrected for the choice. A and B may also be reports that `turnsmith grade` or SWE-bench's
+harness writes, the folder of a report, or a graded file of predictions."""
+First = Annotated[
+    str, typer.Argument(metavar="A", help="First evaluation: RUN, RUN:STAGE, RUN:STAGE/TASK_SET or a report.")
+]
 Second = Annotated[str, typer.Argument(metavar="B", help="Second evaluation, in the form of A. Gains are B minus A.")]
 BestOf = Annotated[
     str,
@@ -73,7 +76,7 @@ def warn_of_missing_isolation(folder: RunFolder, *, err: bool = False) -> None:
 
 
 def compare(first: First, second: Second, best_of: BestOf = "", as_json: Json = False) -> None:
-    """Compare two runs, stages or evaluations, paired by task."""
+    """Compare two runs, stages, evaluations or reports, paired by task."""
     comparisons = compare_all(first, second, [stage.strip() for stage in best_of.split(",") if stage.strip()])
 
     def show() -> None:

@@ -1,6 +1,6 @@
 """Comparison of two evaluations on the same tasks, with a significance test of the difference."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -11,7 +11,7 @@ from rich.table import Table
 from turnsmith.errors import UsageError
 from turnsmith.recipes.choices import ChosenRates
 from turnsmith.recipes.stats import LEVEL, POWER, PairedRates
-from turnsmith.ui.evaluations import Evaluation, Side, find_shared, find_sides
+from turnsmith.ui.evaluations import UNNAMED, Evaluation, Side, find_shared, find_sides
 from turnsmith.ui.terminal import to_line
 
 MAX_NAMED = 20
@@ -131,16 +131,23 @@ def compare(first: str, second: str, best_of: Sequence[str] = ()) -> Sequence[Co
     `best_of` names the stages among which the second evaluation was chosen as the best.
     """
     before, after = find_sides(first), find_sides(second, best_of)
-    pairs = [(before[name], after[name]) for name in before if name in after]
+    pairs = [
+        (a, b) for name, a in before.items() for other, b in after.items() if name == other or UNNAMED in (name, other)
+    ]
     if len(before) == len(after) == 1:
         pairs = [*zip(before.values(), after.values(), strict=True)]
     comparisons = [comparison for pair in pairs if (comparison := pair_up(*pair)).tasks]
     if not comparisons:
         raise UsageError(
-            f"{first} ({', '.join(before)}) and {second} ({', '.join(after)}) have no task in common: "
+            f"{describe_side(first, before)} and {describe_side(second, after)} have no task in common: "
             "compare evaluations of the same tasks"
         )
     return comparisons
+
+
+def describe_side(address: str, sides: Collection[str]) -> str:
+    """Describe an address with its task sets, if these have names."""
+    return f"{address} ({names})" if (names := ", ".join(filter(None, sides))) else address
 
 
 def pair_up(first: Side, second: Side) -> Comparison:

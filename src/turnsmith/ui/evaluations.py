@@ -9,11 +9,15 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.results import read_evaluation
 from turnsmith.runs.folder import RunFolder
 from turnsmith.ui.reading import list_evaluations, read_tasks
+from turnsmith.ui.report_files import ReportFile, find_report
 
 ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
 """Pattern of the end of a task id; the rest names the repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
 BEST = "best"
 """Stage of an address that means the stage with the highest Pass@1."""
+
+UNNAMED = ""
+"""Task set of a report, which does not name one."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Evaluation:
     """Evaluation of one checkpoint on one task set."""
 
     name: str
-    """Address of the evaluation: `RUN:STAGE/TASK_SET`."""
+    """Address of the evaluation: `RUN:STAGE/TASK_SET`, or the file of a report."""
     rates: Mapping[str, float]
     """Share of resolved attempts per task; tasks whose attempts were all lost are absent."""
     num_lost: int
@@ -70,8 +74,15 @@ def find_shared(evaluations: Iterable[Evaluation]) -> list[str]:
 def find_sides(address: str, best_of: Sequence[str] = ()) -> dict[str, Side]:
     """Load the evaluations at `RUN[:STAGE[/TASK_SET]]` by task set. RUN alone means its last stage. Raises UsageError.
 
-    With the stage `best`, all stages, or those in `best_of`, are loaded, and the best can be chosen.
+    With the stage `best`, all stages, or those in `best_of`, are loaded, and the best can be chosen. An address may also be
+    a report of `turnsmith grade`, its folder, or graded predictions. Such an evaluation has the task set `""`.
     """
+    place = Path(address)
+    if not (place / "config.json").exists() and (report := find_report(place)):
+        if best_of:
+            raise UsageError(f"--best-of names stages, and {address} is a report: leave the option out")
+        graded = load_report(report)
+        return {UNNAMED: Side([graded], graded)}
     run, stage, task_set = split_address(address)
     folder = RunFolder(Path(run))
     finished = list_evaluations(folder)
@@ -120,6 +131,13 @@ def load_evaluation(folder: RunFolder, stage: str, task_set: str) -> Evaluation:
         repositories=guess_repositories(result["per_task"])
         | {task.instance_id: task.repo for task in tasks if task.repo},
     )
+
+
+def load_report(report: ReportFile) -> Evaluation:
+    """Load the verdicts of a report as an evaluation with one attempt per task."""
+    rates, lost = report.rates, report.lost
+    repositories = guess_repositories(rates) | report.repositories
+    return Evaluation(str(report.file), rates, len(lost), lost, repositories)
 
 
 def guess_repositories(tasks: Iterable[str]) -> dict[str, str]:
