@@ -2,8 +2,8 @@
 
     python bench/view_overhead.py [--rounds 3] [--check]
 
-Each round makes the same small run of the recipe twice, in turn without and with `turnsmith view` and three windows of Chromium
-on the same machine. Both runs have the same seed. The table compares the seconds of all RL iterations of a round. `--check`
+Each round makes the same small run of the recipe twice. During the second, three windows of Chromium on the same machine follow
+it by `turnsmith view`. Both runs have the same seed. The table compares the seconds of all RL iterations of a round. `--check`
 exits with 1 if the median ratio of the rounds is above 1.02. Needs Chromium and the extra `dev`.
 """
 

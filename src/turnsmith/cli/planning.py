@@ -114,18 +114,27 @@ def describe_fitting(number: float) -> str:
 
 def list_totals(run: "RunPlan") -> Iterator[str]:
     """Yield sentences about the whole run."""
-    spent = f"{run.num_processors} processors, {run.num_processors * run.hours:,.0f} processor hours"
-    yield f"all RL iterations: {run.hours:,.1f} hours on {spent}"
+    spent = (
+        ""
+        if run.num_processors == 1
+        else f" on {run.num_processors} GPUs, {run.num_processors * run.hours:,.0f} GPU hours"
+    )
+    yield f"all RL iterations: {describe_hours(run.hours)}{spent}"
     if run.cost is not None:
         yield f"cost: {run.cost:,.0f}"
     yield f"memory of a rank: {run.memory.peak / 2**30:,.1f} GiB (parts: turnsmith run --dry-run)"
     yield f"disk: {run.disk_bytes / 1e9:,.1f} GB; new weights: {run.sync_bytes / 1e9:,.1f} GB for each engine copy"
 
 
+def describe_hours(hours: float) -> str:
+    """Describe a duration in hours, or in minutes below one hour."""
+    return f"{hours:,.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
+
+
 def list_changes(planned: "PlannedRun") -> Iterator[str]:
     """Yield a sentence about each change that would save time."""
     for change in planned.changes:
         saved = 1 - change.hours / planned.plan.hours
-        yield f"- {change.name}: {change.hours:,.1f} hours ({saved:.0%} less)" + (
+        yield f"- {change.name}: {describe_hours(change.hours)} ({saved:.0%} less)" + (
             "" if change.is_free else ", with more hardware"
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from turnsmith.config import RunConfig
+from turnsmith.config import RolloutConfig, RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.planning.estimate import Premises, RunPlan, StagePlan, plan_run
 
@@ -13,7 +13,7 @@ MIN_GAIN = 0.01
 
 
 @dataclass(frozen=True)
-class Change:
+class PlannedChange:
     """Setting with another value, and its predicted effect."""
 
     name: str
@@ -23,11 +23,13 @@ class Change:
     """Hours of the run with the change."""
 
 
-def find_changes(config: RunConfig, premises: Premises, plan: RunPlan) -> list[Change]:
+def find_changes(config: RunConfig, premises: Premises, plan: RunPlan) -> list[PlannedChange]:
     """Find the changes that save most time, those without further hardware first, by planning the run again with each."""
-    found = [Change(name, is_free, hours) for name, is_free, hours in try_all(config, premises)]
+    found = [PlannedChange(name, is_free, hours) for name, is_free, hours in try_all(config, premises)]
     useful = [change for change in found if change.hours < (1 - MIN_GAIN) * plan.hours]
-    return sorted(useful, key=lambda change: (not change.is_free, change.hours))[:NUM_CHANGES]
+    ordered = sorted(useful, key=lambda change: (not change.is_free, round(change.hours, 1)))
+    best = {change.name.partition(" = ")[0]: change for change in reversed(ordered)}
+    return [change for change in ordered if change in best.values()][:NUM_CHANGES]
 
 
 def try_all(config: RunConfig, premises: Premises) -> Iterator[tuple[str, bool, float]]:
@@ -42,7 +44,7 @@ def try_all(config: RunConfig, premises: Premises) -> Iterator[tuple[str, bool, 
 def list_candidates(config: RunConfig, premises: Premises) -> Iterator[tuple[str, bool, RunConfig, Premises]]:
     """Yield name, need of hardware, configuration and premises of each change."""
     limits, trainer = config.rollouts, config.trainer
-    for key, value in (("concurrency", 2 * limits.concurrency), ("grading_workers", 2 * limits.grading_workers)):
+    for key, value in list_limits(limits):
         changed = config.model_copy(update={"rollouts": limits.model_copy(update={key: value})})
         yield f"rollouts.{key} = {value}", True, changed, premises
     for kind in ("none", "selective"):
@@ -68,6 +70,13 @@ def list_candidates(config: RunConfig, premises: Premises) -> Iterator[tuple[str
         )
 
 
+def list_limits(limits: RolloutConfig) -> Iterator[tuple[str, int]]:
+    """Yield keys of limits with larger values."""
+    for factor in (2, 16):
+        yield "concurrency", factor * limits.concurrency
+        yield "grading_workers", factor * limits.grading_workers
+
+
 def name_bottleneck(plan: RunPlan) -> str:
     """Name in one sentence what most of the time is spent on in the longest stage."""
     stage = max(plan.stages, key=lambda stage: stage.num_iterations * stage.seconds)
@@ -81,6 +90,8 @@ def describe_limit(stage: StagePlan, plan: RunPlan) -> str:
     """Describe what limits the collection of episodes."""
     if stage.collected.mean_cores > 0.8 * plan.num_cores:
         return f"its {plan.num_cores} cores are busy"
+    if stage.collected.mean_grading > 0.8 * plan.num_graders:
+        return f"its {plan.num_graders} grading workers are busy"
     if stage.num_fitting < stage.num_wanted:
         return f"keys and values of {stage.num_fitting:,.0f} of {stage.num_wanted:,} episodes fit into the engines"
     if stage.collected.tail_s > 0.3 * stage.collected.seconds:

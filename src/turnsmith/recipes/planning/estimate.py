@@ -33,7 +33,7 @@ USABLE_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Premises:
-    """What a plan starts from, besides the configuration."""
+    """Facts from which a plan starts, besides the configuration."""
 
     hardware: Hardware
     num_cores: int
@@ -83,6 +83,7 @@ class RunPlan:
     sync_bytes: float
     """Bytes of the weights that one engine copy receives in each iteration."""
     num_cores: int
+    num_graders: int
     price: float | None
 
     @cached_property
@@ -116,6 +117,7 @@ def plan_run(config: RunConfig, premises: Premises) -> RunPlan:
         JOURNAL_BYTES * tokens + checkpoints,
         itemsize * shape.num_parameters,
         premises.num_cores,
+        config.rollouts.grading_workers,
         premises.price,
     )
 

@@ -17,7 +17,7 @@ from turnsmith.recipes.planning.calibration import (
     pool,
     read_run,
 )
-from turnsmith.recipes.planning.changes import Change, find_changes, name_bottleneck
+from turnsmith.recipes.planning.changes import PlannedChange, find_changes, name_bottleneck
 from turnsmith.recipes.planning.estimate import Premises, RunPlan, collect, lay_out_engine, plan_run
 from turnsmith.recipes.planning.hardware import Hardware
 from turnsmith.recipes.planning.rates import describe_assumptions, find_speed
@@ -35,7 +35,7 @@ class PlannedRun:
 
     plan: RunPlan
     bottleneck: str
-    changes: list[Change]
+    changes: list[PlannedChange]
     assumptions: list[str]
     errors: dict[str, float]
     """Relative error of the prediction of iterations that the calibration did not use: `collect`, `train`, `iteration`."""

@@ -67,7 +67,7 @@ def describe_assumptions(hardware: Hardware) -> list[str]:
     """List the assumed shares and seconds in sentences."""
     kind = "float32" if hardware.name == CPU else "bfloat16"
     return [
-        f"{hardware.name}: {hardware.flops / 1e12:,.3g} TFLOP/s in {kind}, {hardware.bandwidth / 1e9:,.3g} GB/s",
+        f"{hardware.name}: {hardware.flops / 1e12:,.2f} TFLOP/s in {kind}, {hardware.bandwidth / 1e9:,.0f} GB/s",
         f"source: {hardware.source}",
         f"training reaches {TRAINING_SHARE:.0%} of the peak, the engine {DECODING_SHARE:.0%} of bandwidth and peak",
         f"a decode step takes {1_000 * STEP_S:g} ms besides its arithmetic",

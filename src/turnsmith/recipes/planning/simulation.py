@@ -32,6 +32,8 @@ class Collected:
     """Mean number of sequences in the engine."""
     mean_cores: float
     """Mean number of busy cores."""
+    mean_grading: float
+    """Mean number of busy grading workers."""
     command_s: float
     """Seconds of all commands and gradings together, with their waiting for cores."""
 
@@ -84,7 +86,7 @@ def simulate(
         deque[int](),
     )
     now, running, num_grading, low_since = 0.0, 0, 0, 0.0
-    is_graded, core_s = set[int](), 0.0
+    is_graded, core_s, grading_s = set[int](), 0.0, 0.0
 
     def move_on(episode: int) -> bool:
         """Start the next step of an episode; return False if it has none left."""
@@ -107,6 +109,7 @@ def simulate(
         if passed == float("inf"):
             break
         now += passed
+        grading_s += passed * num_grading
         core_s += passed * min(num_cores, len(cores.jobs))
         for resource in (engine, cores):
             resource.advance(passed)
@@ -116,7 +119,7 @@ def simulate(
             elif not move_on(episode):
                 running -= 1
                 grading.append(episode)
-    return Collected(now, now - low_since, engine.job_s / now, core_s / now, cores.job_s)
+    return Collected(now, now - low_since, engine.job_s / now, core_s / now, grading_s / now, cores.job_s)
 
 
 def play(episode: EpisodeSize) -> Iterator[tuple[str, float]]:
