@@ -4,7 +4,9 @@ import re
 import pytest
 from rich.console import Console
 
-from turnsmith.ui.live import LINE_INTERVAL_S, Bars, Lines, describe_left, make_bars, to_duration, watching
+from turnsmith.tracking import Standing
+from turnsmith.tracking.standings import to_duration
+from turnsmith.ui.live import LINE_INTERVAL_S, Bars, Lines, RunBars, describe_left, watching
 
 
 class Clock:
@@ -12,7 +14,7 @@ class Clock:
 
     def __init__(self):
         self.now, self.console = 0.0, Console(file=io.StringIO(), width=200)
-        self.bars = make_bars(self.console)
+        self.bars = RunBars(self.console)
         self.bars.get_time = lambda: self.now
         self.lines = Lines(self.bars)
 
@@ -93,7 +95,7 @@ def test_a_bar_ends_with_a_block_that_fails():
 def test_a_bar_shows_the_time_left_only_if_it_can_be_estimated(total, left):
     console = Console(file=io.StringIO(), width=200, force_terminal=True)
     now = [0.0]
-    shown = make_bars(console)
+    shown = RunBars(console)
     shown.get_time = lambda: now[0]
     with Bars(shown).work("scoring", total) as work:
         for _ in range(2):
@@ -114,7 +116,7 @@ def test_a_remark_is_logged_with_its_time_and_without_control_characters(tmp_pat
 
 def test_bars_disappear_at_the_end_and_show_markup_as_text():
     console = Console(file=io.StringIO(), width=200, force_terminal=True, markup=False, highlight=False)
-    with make_bars(console) as shown:
+    with RunBars(console) as shown:
         bars = Bars(shown)
         with bars.work("evaluating [bold]base[/]", 4) as work:
             work.advance(3, note="resolved 1 of 3")
@@ -129,3 +131,57 @@ def test_bars_disappear_at_the_end_and_show_markup_as_text():
 
 def test_a_duration_has_hours_minutes_and_seconds():
     assert to_duration(75.2) == "0:01:15"
+
+
+class Screen:
+    """Terminal of a given width, with a clock that the test moves."""
+
+    def __init__(self, width):
+        self.now, self.bars = 0.0, RunBars(Console(file=io.StringIO(), width=width, force_terminal=True))
+        self.bars.get_time = lambda: self.now
+
+    @property
+    def lines(self):
+        self.bars.console.file = io.StringIO()
+        for part in self.bars.get_renderables():
+            self.bars.console.print(part)
+        return [re.sub(r"\x1b\[[\d;]*m", "", line).rstrip() for line in self.bars.console.file.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (120, "last iteration: resolved 43.8% (-18.8 points) · 1,234 sampled tokens/s · run: about 0:02:00 left"),
+        (80, "43.8% (-18.8) · 1,234 tok/s · run 0:02:00 left"),
+        (60, "43.8% (-18.8) · 1,234 tok/s · run 0:02:00 left"),
+    ],
+)
+def test_the_standing_is_shown_below_the_bars_and_its_time_left_counts_down(width, shown):
+    screen = Screen(width)
+    bars = Bars(screen.bars)
+    with bars.work("stage1: iteration 2 of 8", 10):
+        bars.show_standing(Standing(0.4375, -0.1875, 1234.4, 120.0))
+        assert screen.lines[-1] == shown
+        screen.now += 50
+        assert screen.lines[-1] == shown.replace("2:00", "1:10")
+        screen.now += 100
+        assert "left" not in screen.lines[-1]
+        bars.show_standing(Standing(0.5, None, None, None))
+        assert screen.lines[-1] == "last iteration: resolved 50.0%"
+    assert screen.lines == []
+
+
+def test_a_narrow_terminal_shows_two_short_lines_for_each_piece_of_work():
+    screen = Screen(40)
+    with Bars(screen.bars).work("stage1: iteration 2 of 8", 10) as work:
+        screen.now += 10
+        work.advance(5, note="resolved 3 of 5, " + "many more words " * 5)
+        first, second = screen.lines
+    assert (
+        first == "stage1: iteration 2 of 8  5/10  0:00:10…"
+        and second.startswith("  resolved 3 of 5")
+        and len(second) <= 40
+    )
+    screen = Screen(100)
+    with Bars(screen.bars).work("stage1", 10):
+        assert "━" in screen.lines[0] and len(screen.lines) == 1

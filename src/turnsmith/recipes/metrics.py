@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.sampler_check import list_warnings
+from turnsmith.recipes.schedule import estimate_left
 from turnsmith.rollouts.inspection import describe_audits, describe_contact, rises_with_reward
+from turnsmith.tracking import Standing
+from turnsmith.tracking.standings import describe_pace, describe_rate
 from turnsmith.training.account import leave_out_account, merge_accounts
 from turnsmith.training.local import merge_metrics
 from turnsmith.types import OUTCOMES, Group, StopReason
@@ -52,22 +55,32 @@ def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
     return losses | of_steps | merge_accounts(steps)
 
 
-def summary(iteration: Iteration, metrics: Metrics) -> str:
-    """Format the metrics of an iteration as one line."""
+def find_standing(iteration: Iteration, metrics: Metrics) -> Standing:
+    """Find the standing of the run after an iteration with these metrics."""
+    rate, before = metrics["rollouts/resolved_rate"], iteration.read_previous().get("rollouts/resolved_rate")
+    gain = None if before is None else rate - before
+    return Standing(rate, gain, metrics.get("tokens/sampled_per_s"), estimate_left(iteration.run))
+
+
+def summary(iteration: Iteration, metrics: Metrics, standing: Standing) -> str:
+    """Format the metrics of an iteration, and the standing of the run, as one line."""
     gap = f"{metrics['logprob_gap/mean']:.1e}" if "logprob_gap/mean" in metrics else "not measured"
     return (
         f"{iteration.stage.name} {iteration.number + 1}/{iteration.stage.iterations}: "
-        f"resolved {metrics['rollouts/resolved_rate']:.1%}, {metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
+        f"{describe_rate(standing)}, {metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
         f"{metrics['groups/with_signal']:.0f}/{metrics['groups/all']:.0f}, {metrics['optimizer/steps']:.0f} steps, "
         f"log-prob gap {gap}, suspicious patches {metrics['contact/flagged_rate']:.0%}, "
         f"{metrics['time/collect_s']:.0f} s + {metrics['time/train_s']:.0f} s"
+        + "".join(f", {text}" for text in describe_pace(standing))
     )
 
 
 def report(iteration: Iteration, metrics: Metrics) -> None:
     """Report an iteration and its warnings, and send its metrics to the trackers."""
     progress, feed = iteration.run.progress, iteration.run.feed
-    progress.log(summary(iteration, metrics))
+    standing = find_standing(iteration, metrics)
+    progress.log(summary(iteration, metrics, standing))
+    progress.show_standing(standing)
     for warning in find_warnings(iteration, metrics):
         progress.log(f"warning: {warning}")
     feed.update()

@@ -24,13 +24,13 @@ from turnsmith.io.files import write_file
 from turnsmith.recipes.context import Iteration, RunContext
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
-from turnsmith.recipes.metrics import describe, merge_steps, report
+from turnsmith.recipes.metrics import describe, find_standing, merge_steps, report
 from turnsmith.recipes.sampler_check import NUM_TOKENS, check_sampler, draw, measure_gap
 from turnsmith.recipes.steps import batch_samples, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.rollouts.samples import refuse_unproven, to_groups, to_samples
-from turnsmith.runs.folder import drop_old_checkpoints, write_json
+from turnsmith.runs.folder import drop_old_checkpoints, read_json, write_json
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.training.base import Trainer
@@ -61,11 +61,14 @@ async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
         checkpoint = run.folder.iteration(stage.name, done - 1).checkpoint
         await trainer.load(checkpoint)
         await run.token_policy.take(await trainer.publish(), checkpoint)
+        last = Iteration(done - 1, stage, run)
+        run.progress.show_standing(find_standing(last, read_json(last.files.metrics)))
 
 
 async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -> None:
     """Run one iteration. The metrics file is written last and marks the iteration as finished."""
     stage, run, started = iteration.stage, iteration.run, time.monotonic()
+    num_before = run.generator.num_sampled
     trajectories = await collect(iteration, pool)
     groups = form_groups(trajectories, iteration)
     collected = time.monotonic()
@@ -74,6 +77,8 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     sampler = await check_sampler(trainer, trajectories, iteration)
     metrics = describe(groups) | describe_abilities(run.train_tasks.list_abilities())
     metrics |= sampler | await learn(trainer, groups, iteration)
+    if num_sampled := run.generator.num_sampled - num_before:
+        metrics["tokens/sampled_per_s"] = num_sampled / (collected - started)
     metrics |= {"time/collect_s": collected - started, "time/train_s": time.monotonic() - collected}
     await trainer.save(iteration.files.checkpoint)
     await run.token_policy.take(await trainer.publish(), iteration.files.checkpoint)

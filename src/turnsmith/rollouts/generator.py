@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 from turnsmith.agent.dialogues.base import DialogueFactory
@@ -46,6 +47,8 @@ class Generator:
     scaffold: Scaffold
     config: RolloutConfig
     progress: Progress
+    num_sampled: int = 0
+    """Number of tokens that the policy sampled in the rollouts finished so far."""
 
     def __post_init__(self) -> None:
         self._free_slots = asyncio.Semaphore(self.config.concurrency)
@@ -73,6 +76,7 @@ class Generator:
         outcomes = Counter(trajectory.outcome for trajectory in done.values())
         started_file(journal).unlink(missing_ok=True)
         journal.parent.mkdir(parents=True, exist_ok=True)
+        num_before, begun = self.num_sampled, monotonic()
 
         async def make(rollout: Rollout) -> str:
             made = await self._make(rollout, agent, demonstration, journal)
@@ -80,7 +84,9 @@ class Generator:
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1
-            remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", self.dialogues.status()]
+            self.num_sampled += trajectory.num_sampled
+            speed = f"{(self.num_sampled - num_before) / (monotonic() - begun):,.0f} tokens/s"
+            remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", speed, self.dialogues.status()]
             return ", ".join(filter(None, remarks))
 
         await for_each(missing, make, self.progress, label, num_done=len(rollouts) - len(missing), describe=str)

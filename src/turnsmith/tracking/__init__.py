@@ -7,7 +7,22 @@ path. The package does not know how metrics are computed or shown.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Standing of a run after an RL iteration."""
+
+    resolved_rate: float
+    """Share of the iteration's attempts that resolved their task."""
+    gain: float | None
+    """Difference of this rate from the iteration before; None for the first iteration of a stage."""
+    tokens_per_s: float | None
+    """Sampled tokens per second of collection; None if all attempts were made before a resume."""
+    left_s: float | None
+    """Estimated seconds until the run ends; None if unknown."""
 
 
 class Work(Protocol):
@@ -28,6 +43,9 @@ class Progress(Protocol):
 
     def log(self, text: str) -> None:
         """Show a line of text, and keep it visible."""
+
+    def show_standing(self, standing: Standing) -> None:
+        """Show the standing of the run until the next one; a display of plain lines leaves it out."""
 
 
 class Tracker(Protocol):

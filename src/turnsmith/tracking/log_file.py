@@ -4,6 +4,8 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
+from turnsmith.tracking import Standing
+
 
 class LogFile:
     """Progress that appends each message to a file, as one line with the time."""
@@ -21,3 +23,6 @@ class LogFile:
     def log(self, text: str) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {text}\n")
+
+    def show_standing(self, standing: Standing) -> None:
+        """Ignore the standing: the message about the iteration has it."""

@@ -1,13 +1,12 @@
 """Live progress: bars with the time left in a terminal, plain lines in pipes, and a log in the run folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,10 +17,13 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from turnsmith import tracking
+from turnsmith.tracking import Standing
 from turnsmith.tracking.log_file import LogFile
+from turnsmith.tracking.standings import describe_pace, describe_rate, to_duration
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.terminal import make_console, to_line
 
@@ -29,6 +31,8 @@ LINE_INTERVAL_S = 10.0
 """Minimum interval in seconds between plain lines about the same piece of work."""
 EVIDENCE_SHARE, MIN_EVIDENCE = 0.1, 2
 """Share and number of units that must be finished before the time left is estimated."""
+MIN_WIDTH = 80
+"""Width in columns below which the display is compact."""
 REFRESHES_PER_SECOND = 2
 """Refresh rate of the progress bars. It is low, since drawing takes CPU time from training."""
 
@@ -36,24 +40,76 @@ REFRESHES_PER_SECOND = 2
 @contextmanager
 def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
     """Show progress on standard error until the block ends. Messages also go to the file `log`."""
-    bars = make_bars(make_console(stderr=True))
+    bars = RunBars(make_console(stderr=True))
     progress = Bars(bars, log) if bars.console.is_terminal else Lines(bars, log)
     with bars if bars.console.is_terminal else nullcontext(), announcing(say=progress.log):
         yield progress
 
 
-def make_bars(console: Console) -> Progress:
-    """Make progress bars with label, bar, count, elapsed time, time left and note."""
-    return Progress(
+class RunBars(Progress):
+    """Progress bars above the standing of the run. Below `MIN_WIDTH` columns, each piece of work has two short lines."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._wide, self._narrow = console, make_columns(), (CompactColumn(),)
+        self.standing: Standing | None = None
+        self.shown_at = 0.0
+        """Time of the display's clock at which the standing was found, in seconds."""
+        super().__init__(console=console, refresh_per_second=REFRESHES_PER_SECOND)
+
+    def show_standing(self, standing: Standing) -> None:
+        """Show the standing of the run below the bars."""
+        self.standing, self.shown_at = standing, self.get_time()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the bars and, if there are any, the standing."""
+        is_narrow = self._console.width < MIN_WIDTH
+        self.columns = self._narrow if is_narrow else self._wide
+        yield from super().get_renderables()
+        if self.standing and self.tasks:
+            standing = count_down(self.standing, self.get_time() - self.shown_at)
+            yield describe_standing(standing, self._console.width)
+
+
+def make_columns() -> tuple[ProgressColumn, ...]:
+    """Make the columns of a wide display: label, bar, count, elapsed time, time left and note."""
+    return (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeLeftColumn(),
         TextColumn("{task.fields[note]}", style="dim", markup=False),
-        console=console,
-        refresh_per_second=REFRESHES_PER_SECOND,
     )
+
+
+def count_down(standing: Standing, passed_s: float) -> Standing:
+    """Subtract the seconds passed from the time left; None if the run takes longer than estimated."""
+    left = (standing.left_s or 0.0) - passed_s
+    return replace(standing, left_s=left if left > 0 else None)
+
+
+def describe_standing(standing: Standing, width: int) -> Text:
+    """Describe the standing of a run in one line: in full, or in at most 60 columns if the width in columns does not suffice."""
+    pace = [*describe_pace(standing)]
+    text = " · ".join([f"last iteration: {describe_rate(standing)}", *pace])
+    if len(text) > width:
+        gain = "" if standing.gain is None else f" ({100 * standing.gain:+.1f})"
+        short = [each.replace("sampled tokens", "tok").replace("run: about ", "run ") for each in pace]
+        text = " · ".join([f"{standing.resolved_rate:.1%}{gain}", *short])
+    return Text(text, style="dim", no_wrap=True, overflow="ellipsis")
+
+
+class CompactColumn(ProgressColumn):
+    """Only column of the progress bars in a narrow terminal: label, count and time left, and the note in a second line."""
+
+    def render(self, task: Task) -> Text:
+        total = "" if task.total is None else f"/{task.total:.0f}"
+        parts = [task.description, f"{task.completed:.0f}{total}", describe_left(task)]
+        note = Text(f"\n  {task.fields['note']}" if task.fields["note"] else "", style="dim")
+        return Text.assemble("  ".join(filter(None, parts)), note, no_wrap=True, overflow="ellipsis")
+
+    def get_table_column(self) -> Column:
+        return Column(no_wrap=True, overflow="ellipsis")
 
 
 class TimeLeftColumn(ProgressColumn):
@@ -127,13 +183,20 @@ class MessagePrinter:
         if self._file:
             LogFile(self._file).log(to_line(text))
 
+    def show_standing(self, standing: Standing) -> None:
+        """Print nothing, since the message about the iteration has the standing."""
+
 
 class Bars(MessagePrinter):
     """Progress display with a bar for each piece of work, below the printed messages."""
 
-    def __init__(self, bars: Progress, file: Path | None = None) -> None:
+    def __init__(self, bars: RunBars, file: Path | None = None) -> None:
         super().__init__(bars.console, file)
         self._bars = bars
+
+    def show_standing(self, standing: Standing) -> None:
+        """Show the standing below the bars."""
+        self._bars.show_standing(standing)
 
     @contextmanager
     def work(self, label: str, total: int | None, num_done: int = 0) -> Iterator[Bar]:
@@ -156,8 +219,3 @@ class Lines(Bars):
             line = PrintedBar(bar.bars, bar.id)
             yield line
             line.end()
-
-
-def to_duration(seconds: float) -> str:
-    """Format seconds: `75.2` → `0:01:15`."""
-    return str(timedelta(seconds=round(seconds)))
