@@ -11,7 +11,7 @@ from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-LINKS = {"overview": "#/run/", "tasks": "#/tasks/", "group": "#/trajectories/", "trajectory": "#/trajectory/"}
+LINKS = {"overview": "#/run/", "tasks": "#/tasks/", "group": "#/group/", "trajectory": "#/trajectory/"}
 """Picture → beginning of the link that leads to its page from the page before. The first link is a run's."""
 TIMEOUT_S = 60
 

@@ -44,7 +44,7 @@ function columns(run, group) {
 function makeForm(run, group, one, other) {
   const option = (row, chosen) => make("option", { value: row.start, ...(String(row.start) === chosen ? { selected: "" } : {}) }, `attempt ${row.index}, ${row.outcome}`);
   const select = (title, name, chosen) => make("label", {}, title, make("select", { name }, ...group.attempts.map((row) => option(row, chosen))));
-  const [first, second] = group.attempts.map((row) => String(row.start));
+  const [first, second] = choosePair(group.attempts).map((row) => String(row.start));
   const form = make("form", {}, select("compare", "one", one || first), select("with", "other", other || second), make("button", {}, "Compare"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -52,6 +52,12 @@ function makeForm(run, group, one, other) {
     location.hash = makeAddress("group", run, group.journal, group.task, values.get("one"), values.get("other"));
   });
   return form;
+}
+
+/** Choose the first resolved and the first other attempt, or the first two. */
+function choosePair(attempts) {
+  const pair = [attempts.find((row) => row.outcome === "resolved"), attempts.find((row) => row.outcome !== "resolved")];
+  return pair.every(Boolean) ? pair : attempts.slice(0, 2);
 }
 
 function makeDifference(one, other) {
