@@ -94,6 +94,18 @@ def test_the_table_is_filtered_by_outcome_and_text(show):
     find(browser, "main", "none found")
 
 
+def test_tasks_are_filtered_by_outcome_repository_and_text(show):
+    browser = show("tasks/run", "1 of 1 tasks")
+    Select(browser.find_element(By.NAME, "outcome")).select_by_value("never resolved")
+    click(browser, "form button")
+    find(browser, "main", "0 of 1 tasks")
+    Select(browser.find_element(By.NAME, "outcome")).select_by_value("sometimes resolved")
+    Select(browser.find_element(By.NAME, "repository")).select_by_index(1)
+    browser.find_element(By.NAME, "text").send_keys("swap" + Keys.ENTER)
+    find(browser, "main", "1 of 1 tasks")
+    assert browser.find_elements(By.CSS_SELECTOR, "td.rate")[0].text == "1/2"
+
+
 def test_a_group_shows_rewards_advantages_and_the_difference_of_two_attempts(show, group):
     browser = show(f"group/run/{RL.replace('/', '%2F')}/{TASK}", "2 attempts")
     rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")]

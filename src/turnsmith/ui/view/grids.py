@@ -6,6 +6,7 @@ from typing import Any
 
 from turnsmith.runs.summaries import TrajectorySummary
 from turnsmith.types import OUTCOMES, Outcome
+from turnsmith.ui.evaluations import guess_repositories
 from turnsmith.ui.reading import list_evaluations, read_outline
 from turnsmith.ui.view.opened import OpenedRun
 
@@ -51,7 +52,11 @@ def make_grid(name: str, columns: dict[str, list[TrajectorySummary]]) -> dict[st
     """Make a grid. A cell has the numbers of resolved and of all counted attempts; None if the task was not attempted."""
     tasks = sorted({summary.instance_id for found in columns.values() for summary in found})
     counts = [count_attempts(found) for found in columns.values()]
-    rows = [{"task": task, "cells": [count.get(task) for count in counts]} for task in tasks]
+    repositories = guess_repositories(tasks)
+    rows = [
+        {"task": task, "repository": repositories[task], "cells": [count.get(task) for count in counts]}
+        for task in tasks
+    ]
     return {"name": name, "columns": [*columns], "rows": rows}
 
 

@@ -7,28 +7,49 @@ const NUM_COLOURS = 4;
 const ORDERS = {
   task: () => 0,
   "solve rate": (row) => mean(row.cells),
-  "gain, first to last": (row) => change(row.cells),
+  "gain, first to last": (row) => change(rates(row.cells)),
+  "gain, last step": (row) => change(rates(row.cells).slice(-2)),
+};
+const OUTCOMES = {
+  all: () => true,
+  "never resolved": (row) => mean(row.cells) === 0,
+  "sometimes resolved": (row) => mean(row.cells) > 0 && mean(row.cells) < 1,
+  "always resolved": (row) => mean(row.cells) === 1,
 };
 
-export async function showTasks(run, order = "task", text = "") {
+export async function showTasks(run, order = "task", text = "", outcome = "all", repository = "") {
   const { data, tag } = await fetchData(run, "tasks");
-  return { tag, nodes: () => [make("h1", {}, "Tasks"), makeForm(run, order, text), ...data.flatMap((grid) => makeGrid(run, grid, order, text))] };
+  const choice = { order, text, outcome, repository };
+  return { tag, nodes: () => [make("h1", {}, "Tasks"), makeForm(run, choice, data), ...data.flatMap((grid) => makeGrid(run, grid, choice))] };
 }
 
-function makeForm(run, order, text) {
-  const choice = make("select", { name: "order" }, ...Object.keys(ORDERS).map((name) => make("option", name === order ? { selected: "" } : {}, name)));
-  const field = make("input", { type: "search", name: "text", value: text, autocomplete: "off" });
-  const form = make("form", {}, make("label", {}, "order", choice), make("label", {}, "text in the id", field), make("button", {}, "Show"));
+/** Make the form of order and filters, which changes the address when it is sent. */
+function makeForm(run, choice, grids) {
+  const repositories = [...new Set(grids.flatMap((grid) => grid.rows.map((row) => row.repository)))].sort();
+  const option = (value, chosen) => make("option", { value, ...(value === chosen ? { selected: "" } : {}) }, value || "all");
+  const select = (title, name, values) => make("label", {}, title, make("select", { name }, ...values.map((value) => option(value, choice[name]))));
+  const field = make("input", { type: "search", name: "text", value: choice.text, autocomplete: "off" });
+  const form = make(
+    "form",
+    {},
+    select("order", "order", Object.keys(ORDERS)),
+    select("outcome", "outcome", Object.keys(OUTCOMES)),
+    select("repository", "repository", ["", ...repositories]),
+    make("label", {}, "text in the id", field),
+    make("button", {}, "Show"),
+  );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    location.hash = makeAddress("tasks", run, choice.value, field.value);
+    const values = new FormData(form);
+    location.hash = makeAddress("tasks", run, ...["order", "text", "outcome", "repository"].map((name) => values.get(name)));
   });
   return form;
 }
 
-function makeGrid(run, grid, order, text) {
-  const key = ORDERS[order] ?? ORDERS.task;
-  const rows = grid.rows.filter((row) => row.task.includes(text)).sort((one, other) => key(one) - key(other));
+function makeGrid(run, grid, { order, text, outcome, repository }) {
+  const [key, holds] = [ORDERS[order] ?? ORDERS.task, OUTCOMES[outcome] ?? OUTCOMES.all];
+  const wanted = (row) => row.task.includes(text) && holds(row) && (!repository || row.repository === repository);
+  const rows = grid.rows.filter(wanted).sort((one, other) => key(one) - key(other));
   const head = make("tr", {}, ...["task", ...grid.columns.map(nameColumn)].map((title) => make("th", { scope: "col" }, title)));
   const body = rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row.task), ...row.cells.map((cell, at) => makeCell(run, grid.columns[at], row.task, cell))));
   return [
@@ -61,7 +82,6 @@ function mean(cells) {
   return all.reduce((sum, rate) => sum + rate, 0) / Math.max(1, all.length);
 }
 
-function change(cells) {
-  const all = rates(cells);
+function change(all) {
   return all.length ? all.at(-1) - all[0] : 0;
 }
