@@ -63,3 +63,25 @@ def test_each_missed_figure_of_a_step_is_reported(gpu_updates):
     misses = list(gpu_updates.find_misses("4B", required, worse, plain))
     assert all(word in miss for word, miss in zip(words, misses, strict=True))
     assert list(gpu_updates.find_misses("4B", required, None, plain)) == ["4B does not fit"]
+
+
+@pytest.fixture
+def gpu_plan(monkeypatch):
+    monkeypatch.syspath_prepend(str(GPU.parent))
+    return importlib.import_module("gpu_plan")
+
+
+def test_the_bench_of_plans_measures_each_case_on_a_cpu(gpu_plan, capsys):
+    assert list(gpu_plan.run(gpu_plan.TINY, gpu_plan.find_hardware("h100"), torch.device("cpu"))) == []
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("tiny ")]
+    predicted_memory, _, _, _, sampled, _, _, step, _ = line.split()[1:]
+    assert min(float(predicted_memory), float(sampled), float(step)) > 0
+
+
+def test_a_memory_outside_the_limit_is_a_miss(gpu_plan, monkeypatch):
+    async def measure(case, config, device):
+        return gpu_plan.Figures(2 * gpu_plan.predict(case, config, gpu_plan.find_hardware("h100")).memory, 1.0, 1.0)
+
+    monkeypatch.setattr(gpu_plan, "measure", measure)
+    [miss] = gpu_plan.run(gpu_plan.TINY, gpu_plan.find_hardware("h100"), torch.device("cpu"))
+    assert miss == "tiny: the memory is not within 15%"

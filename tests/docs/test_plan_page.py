@@ -1,6 +1,8 @@
 """The plans that docs/plan.md shows are those that the command prints."""
 
+import importlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,15 @@ def test_the_page_shows_what_the_command_prints(turnsmith, tmp_path, name, hardw
     shown = "\n".join(line.rstrip() for line in printed.stdout.splitlines())
     assert printed.exit_code == 0 and f"```\n{shown}\n```" in PAGE
     assert f"turnsmith plan configs/{name}.toml --hardware {hardware}" in PAGE
+
+
+def test_the_page_shows_the_plans_that_were_compared_with_a_gpu_and_their_memory_is_near(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    bench = importlib.import_module("gpu_plan")
+    rows = dict(re.findall(r"^\| ([^|]*(?:16k|8k|65k)[^|]*) \| (.*) \|$", PAGE, re.MULTILINE))
+    assert rows.keys() == bench.CASES.keys()
+    for name, case in bench.CASES.items():
+        planned = bench.scale(bench.predict(case, bench.make_config(case, tmp_path), bench.find_hardware("h100")))
+        cells = [cell.replace(",", " ").split() for cell in re.sub(r"(?<=\d),(?=\d)", "", rows[name]).split("|")]
+        assert [float(cell[0]) for cell in cells] == [round(planned[0], 1), round(planned[1]), round(planned[2], 1)]
+        assert abs(float(cells[0][0]) / float(cells[0][1]) - 1) < 0.15

@@ -94,4 +94,19 @@ def test_an_engine_in_this_process_has_a_gpu_of_its_own_beside_ranks():
     arguments = ["--trainer.kind", "fsdp", "--trainer.num_ranks", "3"]
     plan = plan_hardware(load(ROOT / "configs/laptop.toml", arguments, RunConfig))
     assert plan.engine_weights == 3 * plan.training.weights
-    assert plan.sampling == plan.engine_weights + plan.episode
+    assert plan.sampling == plan.engine_weights + plan.cache
+    assert plan.peak == max(plan.sampling, plan.training.total)
+
+
+@pytest.mark.parametrize(("given", "cache"), [("0.001", 0.001 * GIB), ("1000", None), ("null", None)])
+def test_the_cache_of_an_engine_in_this_process_stays_while_the_trainer_trains(given, cache):
+    config = load(ROOT / "configs/laptop.toml", ["--engine.kv_memory_gb", given], RunConfig)
+    plan = plan_hardware(config)
+    assert plan.cache == (cache or config.rollouts.concurrency * plan.episode)
+    assert plan.peak == plan.training.total + plan.cache
+
+
+def test_a_cache_of_automatic_size_takes_half_of_the_gpu_that_is_left():
+    arguments = ["--cluster.gpu_memory_gb", "1", "--rollouts.concurrency", "1000"]
+    plan = plan_hardware(load(ROOT / "configs/laptop.toml", arguments, RunConfig))
+    assert plan.cache == (GIB - plan.training.total) / 2 > plan.episode

@@ -7,7 +7,13 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.policy.ranks import FSDP, find_number, read_layout
 from turnsmith.training.directories import find_model
-from turnsmith.training.footprint import Footprint, count_largest_tokens, find_footprint, longest_context
+from turnsmith.training.footprint import (
+    AUTOMATIC_SHARE,
+    Footprint,
+    count_largest_tokens,
+    find_footprint,
+    longest_context,
+)
 from turnsmith.training.fsdp.mesh import RankLayout
 from turnsmith.training.shape import ModelShape, read_shape
 
@@ -28,18 +34,22 @@ class HardwarePlan:
     """Weights of the engine, if it does not share the trainer's; divided by the tensor parallelism of vLLM."""
     episode: float
     """Keys and values of one episode of the longest context."""
+    cache: float
+    """Keys and values that an engine in the driver's process holds for the whole run, also while the trainer trains."""
     is_apart: bool
     """True if the engine has GPUs of its own beside ranks: in the driver's process, or by `engine.placement`."""
 
     @property
     def sampling(self) -> float:
-        """Memory of a GPU while the engine samples and the trainer waits, for the cache of a single episode."""
+        """Memory of a GPU while the engine samples and the trainer waits. A server is counted with the cache of one episode."""
         trainer = 0.0 if self.is_apart else self.training.weights + self.training.moments
-        return trainer + self.engine_weights + self.episode
+        return trainer + self.engine_weights + (self.cache or self.episode)
 
     @property
     def peak(self) -> float:
-        return max(self.sampling, self.training.total if self.num_tokens else 0.0)
+        """Largest memory of a GPU: while it samples, or while it trains beside the cache of an engine in its process."""
+        beside = 0.0 if self.is_apart else self.cache
+        return max(self.sampling, self.training.total + beside if self.num_tokens else 0.0)
 
 
 def plan_hardware(config: RunConfig) -> HardwarePlan:
@@ -56,7 +66,20 @@ def plan_hardware(config: RunConfig) -> HardwarePlan:
     else:
         weights = 0 if is_inprocess else itemsize * shape.num_parameters / shards
     episode = longest_context(config) * bytes_per_token(shape, itemsize) / shards
-    return HardwarePlan(layout, num_tokens, footprint, weights, episode, is_apart)
+    taken = weights if is_apart else footprint.total if num_tokens else footprint.weights
+    cache = find_cache(config, episode, gpu_bytes and gpu_bytes - taken) if is_inprocess else 0.0
+    return HardwarePlan(layout, num_tokens, footprint, weights, episode, cache, is_apart)
+
+
+def find_cache(config: RunConfig, episode: float, free_bytes: float | None) -> float:
+    """Compute the bytes of the cache of an engine in this process, by the rules of `training.memory`.
+
+    `episode` is the size for one episode. `free_bytes` is the memory beside weights and training, None if it is not known.
+    """
+    wanted, given = config.rollouts.concurrency * episode, config.engine.kv_memory_gb
+    if given is not None:
+        return min(wanted, given * GIB)
+    return wanted if free_bytes is None else min(wanted, max(episode, AUTOMATIC_SHARE * free_bytes))
 
 
 def bytes_per_token(shape: ModelShape, itemsize: int) -> int:
@@ -88,6 +111,8 @@ def list_parts(plan: HardwarePlan) -> Iterator[tuple[str, float]]:
         yield "training, peak", plan.training.total
     yield "engine: weights", plan.engine_weights
     yield "engine: keys and values of an episode", plan.episode
+    if plan.cache:
+        yield "engine: keys and values of all episodes", plan.cache
     beside = "on a GPU of its own" if plan.is_apart else "with the trainer's weights and moments"
     yield f"sampling, {beside}", plan.sampling
 

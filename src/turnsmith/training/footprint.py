@@ -15,6 +15,8 @@ MASTER_BYTES = 4
 """Bytes of one float32 weight. Its gradient has the same size."""
 MOMENT_BYTES = {"float32": 8.0, "bfloat16": 4.0, "8bit": 2 + 2 * 4 / 256, "host": 0.0}
 """Bytes of AdamW's two moments per weight, on the device of the weights. In 8 bits, blocks of 256 share a scale."""
+AUTOMATIC_SHARE = 0.5
+"""Fraction that the KV cache of an engine in this process gets of the memory free beside weights and training."""
 LOGIT_BYTES = 2 * 4
 """Bytes of one logit of a tile: a tile is computed while the last one still exists."""
 

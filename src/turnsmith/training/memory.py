@@ -9,13 +9,10 @@ from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
 from turnsmith.io.memory import read_available_bytes
 from turnsmith.training.configuration import read_config
-from turnsmith.training.footprint import count_largest_tokens, find_footprint, longest_context
+from turnsmith.training.footprint import AUTOMATIC_SHARE, count_largest_tokens, find_footprint, longest_context
 from turnsmith.training.fsdp.mesh import RankLayout
 from turnsmith.training.model import find_device
 from turnsmith.training.shape import ModelShape, find_shape
-
-AUTOMATIC_SHARE = 0.5
-"""Fraction that the KV cache gets of the memory free beside weights and training, if no `engine.kv_memory_gb` is set."""
 
 
 def plan_cache(config: RunConfig, directory: Path) -> int:

@@ -10,7 +10,9 @@ from turnsmith.recipes.plan import GIB, ITEMSIZES, HardwarePlan, bytes_per_token
 from turnsmith.recipes.planning.calibration import Calibration
 from turnsmith.recipes.planning.hardware import Hardware
 from turnsmith.recipes.planning.rates import (
+    LAYER_S,
     RECOMPUTED,
+    STEP_S,
     TRAINING_SHARE,
     EngineLayout,
     count_fitting,
@@ -136,11 +138,13 @@ def lay_out_engine(config: RunConfig, hardware: Hardware, shape: ModelShape) -> 
     """Find the copies of the engine, and the memory of each for keys and values."""
     num_each = count_server_gpus(config)
     num_replicas = config.engine.vllm.replicas if config.engine.kind == "vllm" else 1
+    is_slow = config.engine.kind == "inprocess" and hardware.memory
+    step_s = LAYER_S * shape.num_layers if is_slow else STEP_S
     if config.engine.kv_memory_gb:
-        return EngineLayout(num_replicas, num_each, config.engine.kv_memory_gb * GIB * num_each)
+        return EngineLayout(num_replicas, num_each, config.engine.kv_memory_gb * GIB * num_each, step_s)
     weights = ITEMSIZES[config.model.dtype] * shape.num_parameters
     free = USABLE_SHARE * hardware.memory * num_each - weights
-    return EngineLayout(num_replicas, num_each, max(0.0, free))
+    return EngineLayout(num_replicas, num_each, max(0.0, free), step_s)
 
 
 def count_processors(config: RunConfig, hardware: Hardware) -> int:

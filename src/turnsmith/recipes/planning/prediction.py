@@ -1,7 +1,7 @@
 """Prediction for a configuration: plan, bottleneck, changes and, with a finished run, calibration and its error."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -20,7 +20,7 @@ from turnsmith.recipes.planning.calibration import (
 from turnsmith.recipes.planning.changes import PlannedChange, find_changes, name_bottleneck
 from turnsmith.recipes.planning.estimate import Premises, RunPlan, collect, lay_out_engine, plan_run
 from turnsmith.recipes.planning.hardware import Hardware
-from turnsmith.recipes.planning.rates import describe_assumptions, find_speed
+from turnsmith.recipes.planning.rates import describe_assumptions, describe_hardware, find_speed
 from turnsmith.recipes.planning.simulation import Collected
 from turnsmith.recipes.planning.workload import EpisodeSize
 from turnsmith.recipes.results import read_config
@@ -45,23 +45,32 @@ def predict(
     config: RunConfig, hardware: Hardware, num_cores: int, price: float | None, source: Path | None
 ) -> PlannedRun:
     """Plan a run, calibrated by a finished run if one is given. Raises UsageError."""
-    premises, notes, errors = (
-        Premises(hardware, num_cores, price),
-        ["sizes of episodes: assumed (recipes/planning/workload.py)"],
-        {},
-    )
+    premises, errors = Premises(hardware, num_cores, price), dict[str, float]()
     if source:
-        if not (source / "config.json").is_file():
-            raise UsageError(f"--from {source} is not a run: give a folder that `turnsmith run` has made")
-        measured, own = read_run(RunFolder(source)), read_config(RunFolder(source))
-        errors = find_errors(measured, own, premises)
-        calibration = calibrate_run(measured, own, premises)
-        workload = pool(measured, calibration.core_scale, str(source))
-        premises = Premises(hardware, num_cores, price, workload, calibration)
-        notes = [f"sizes of episodes and speeds: {source}, {len(measured)} iterations", *describe_errors(errors)]
+        premises, errors = calibrate_premises(premises, source)
     plan = plan_run(config, premises)
     changes = find_changes(config, premises, plan)
-    return PlannedRun(plan, name_bottleneck(plan), changes, [*notes, *describe_assumptions(hardware)], errors)
+    assumptions = [*describe_premises(config, premises, errors), *describe_hardware(hardware)]
+    return PlannedRun(plan, name_bottleneck(plan), changes, assumptions, errors)
+
+
+def calibrate_premises(premises: Premises, source: Path) -> tuple[Premises, dict[str, float]]:
+    """Take sizes of episodes and speeds from a finished run; return also the errors of its own prediction. Raises UsageError."""
+    if not (source / "config.json").is_file():
+        raise UsageError(f"--from {source} is not a run: give a folder that `turnsmith run` has made")
+    measured, own = read_run(RunFolder(source)), read_config(RunFolder(source))
+    calibration = calibrate_run(measured, own, premises)
+    name = f"{source}, {len(measured)} iterations"
+    workload = pool(measured, calibration.core_scale, name)
+    return replace(premises, workload=workload, calibration=calibration), find_errors(measured, own, premises)
+
+
+def describe_premises(config: RunConfig, premises: Premises, errors: dict[str, float]) -> list[str]:
+    """Describe in sentences where sizes and speeds come from: a run, or assumptions."""
+    if premises.workload:
+        return [f"sizes of episodes and speeds: {premises.workload.source}", *describe_errors(errors)]
+    layout = lay_out_engine(config, premises.hardware, read_shape(find_model(config.model.path)))
+    return describe_assumptions(layout.step_s)
 
 
 def calibrate_run(measured: Sequence[MeasuredIteration], config: RunConfig, premises: Premises) -> Calibration:

@@ -12,6 +12,8 @@ DECODING_SHARE = 0.6
 """Assumed share of the memory bandwidth, and of the peak operations, that an engine reaches."""
 STEP_S = 0.004
 """Assumed seconds of a decode step besides its arithmetic: launches, scheduling, sampling."""
+LAYER_S = 0.0011
+"""The same per layer of the engine in this process on a GPU, which waits for launches: measured by `bench/gpu_plan.py`."""
 RECOMPUTED = {"none": 1.0, "selective": 7 / 6, "full": 8 / 6}
 """Value of `activation_checkpointing` → operations relative to those without recomputation."""
 
@@ -25,6 +27,8 @@ class EngineLayout:
     """Processors of one copy."""
     kv_bytes: float
     """Memory for keys and values of one copy, in bytes; 0 if it is not limited."""
+    step_s: float = STEP_S
+    """Seconds of a decode step besides its arithmetic."""
 
 
 def find_speed(
@@ -33,7 +37,7 @@ def find_speed(
     """Return the tokens per second of one sequence as a function of the number of sequences.
 
     A decode step reads the weights, and the keys and values of all sequences, which on average have half of `mean_tokens`
-    tokens: t = max(2·N·n / operations, (weights + n·KV) / bandwidth) + STEP_S. Sequences that do not fit into the memory
+    tokens: t = max(2·N·n / operations, (weights + n·KV) / bandwidth) + step_s. Sequences that do not fit into the memory
     of keys and values wait, so all get a smaller share.
     """  # fmt: skip
     weights, kv = itemsize * shape.num_parameters, mean_tokens / 2 * 2 * shape.num_layers * shape.key_size * itemsize
@@ -43,7 +47,7 @@ def find_speed(
     def find(num: int) -> float:
         each = num / layout.num_replicas
         active = min(each, capacity)
-        step = STEP_S + max(2 * shape.num_parameters * active / flops, (weights + active * kv) / bandwidth)
+        step = layout.step_s + max(2 * shape.num_parameters * active / flops, (weights + active * kv) / bandwidth)
         return scale * active / each / step
 
     return find
@@ -63,12 +67,19 @@ def count_flops(shape: ModelShape, num_tokens: float, length: float) -> float:
     return 6 * num_tokens * (multiplied + shape.num_layers * shape.query_size * length)
 
 
-def describe_assumptions(hardware: Hardware) -> list[str]:
-    """List the assumed shares and seconds in sentences."""
+def describe_hardware(hardware: Hardware) -> list[str]:
+    """Describe the figures of a processor and their source in sentences."""
     kind = "float32" if hardware.name == CPU else "bfloat16"
     return [
         f"{hardware.name}: {hardware.flops / 1e12:,.2f} TFLOP/s in {kind}, {hardware.bandwidth / 1e9:,.0f} GB/s",
         f"source: {hardware.source}",
+    ]
+
+
+def describe_assumptions(step_s: float) -> list[str]:
+    """Describe in sentences what a plan without a finished run assumes; `step_s` is the time of a step besides arithmetic."""
+    return [
+        "sizes of episodes: assumed (recipes/planning/workload.py)",
         f"training reaches {TRAINING_SHARE:.0%} of the peak, the engine {DECODING_SHARE:.0%} of bandwidth and peak",
-        f"a decode step takes {1_000 * STEP_S:g} ms besides its arithmetic",
+        f"a decode step takes {1_000 * step_s:.3g} ms besides its arithmetic",
     ]
