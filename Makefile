@@ -43,7 +43,7 @@ clean:
 
 .venv/train.stamp: pyproject.toml | $(BIN)/python
 	@echo "installing into .venv; torch is large, so this takes minutes where it is not cached"
-	$(INSTALL) -e '.[train]'
+	$(INSTALL) -e '.[train,view]'
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml | $(BIN)/python

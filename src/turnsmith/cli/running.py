@@ -198,4 +198,5 @@ def show_end(folder: RunFolder) -> None:
         typer.echo(f"tensorboard   tensorboard --logdir {quote(str(events))}")
     typer.echo(f"iterations    turnsmith show {name}")
     print_next_look(folder)
+    typer.echo(f"pages         turnsmith view {name}")
     typer.echo(f"results       turnsmith results {name} --json")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,8 +14,9 @@ from turnsmith.runs.folder import RunFolder, claim, locked, read_json, write_jso
 from turnsmith.runs.journal import append_start, append_trajectory, arrays_file
 from turnsmith.types import Outcome
 from turnsmith.ui.reading import load_tokenizer
+from turnsmith.ui.view import overview
 from turnsmith.ui.view.answers import PAGE_SIZE
-from turnsmith.ui.view.opened import find_runs
+from turnsmith.ui.view.opened import OpenedRun, find_runs
 from turnsmith.ui.view.server import PAGES, make_server
 
 
@@ -275,3 +277,16 @@ def test_running_episodes_are_listed_until_they_end(pages, run_folder):
         ]
         append_trajectory(journal, first)
         assert [row["id"] for row in pages.get("/api/runs/run/running").json()] == [second.trajectory_id]
+
+
+def test_a_picture_is_drawn_once_for_all_windows_and_again_after_an_iteration(run_folder, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(overview, "render_curves", lambda folder: drawn.append(folder) or b"svg")
+    run = OpenedRun(run_folder)
+    with ThreadPoolExecutor(3) as pool:
+        assert [*pool.map(overview.draw_curves, [run] * 3)] == [b"svg"] * 3
+    assert len(drawn) == 1
+    file = run_folder.iteration("stage1", 0).metrics
+    write_json(file, read_json(file) | {"loss/entropy": 9.0})
+    overview.draw_curves(run)
+    assert len(drawn) == 2

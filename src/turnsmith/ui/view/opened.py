@@ -1,10 +1,10 @@
 """Runs that `turnsmith view` shows, with summaries of their trajectories."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder
@@ -12,6 +12,23 @@ from turnsmith.runs.journal import JournalEntry, read_entry
 from turnsmith.runs.summaries import JournalIndex, TrajectorySummary
 from turnsmith.types import Task
 from turnsmith.ui.reading import read_all_tasks
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """Value that is computed again only if its key has changed, also if several threads ask for it at once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: tuple[object, T] | None = None
+
+    def get(self, key: object, compute: Callable[[], T]) -> T:
+        """Return the value for a key."""
+        with self._lock:
+            if self._last is None or self._last[0] != key:
+                self._last = key, compute()
+            return self._last[1]
 
 
 @dataclass
@@ -27,8 +44,11 @@ class OpenedRun:
     tasks: dict[str, Task] = field(default_factory=dict)
     """Task id → task, read when a page first shows one."""
 
-    steps: tuple[Any, list[dict[str, Any]]] = (None, [])
-    """Times of the results' files, and the comparisons of these results."""
+    steps: Kept[list[dict[str, Any]]] = field(default_factory=Kept)
+    """Comparisons of evaluations, which take time."""
+
+    curves: Kept[bytes] = field(default_factory=Kept)
+    """Picture of the curves, which takes a second."""
 
     @property
     def name(self) -> str:

@@ -12,9 +12,11 @@ from turnsmith.runs.folder import read_json
 from turnsmith.runs.journal import read_starts
 from turnsmith.runs.summaries import TrajectorySummary
 from turnsmith.ui.comparison import Comparison
+from turnsmith.ui.curves import render_curves
 from turnsmith.ui.evaluations import load_evaluation
 from turnsmith.ui.reading import find_state, list_evaluations, read_iterations, read_results
 from turnsmith.ui.tables import by_task_set
+from turnsmith.ui.view.answers import to_json
 from turnsmith.ui.view.opened import OpenedRun
 
 NUM_BINS = 20
@@ -77,15 +79,17 @@ def make_histogram(values: list[float]) -> dict[str, list[float]]:
 
 
 def list_steps(run: OpenedRun) -> list[dict[str, Any]]:
-    """Compare each evaluation with the one before it on the same task set. Raises UsageError if a result is damaged.
-
-    The comparisons are kept until an evaluation ends, because their significance tests take time.
-    """
+    """Compare each evaluation with the one before it on the same task set. Raises UsageError if a result is damaged."""
     files = [run.folder.result(stage, task_set) for stage, task_set in list_evaluations(run.folder)]
-    key = tuple((str(file), file.stat().st_mtime_ns) for file in files)
-    if run.steps[0] != key:
-        run.steps = key, compare_steps(run)
-    return run.steps[1]
+    key = [(str(file), file.stat().st_mtime_ns) for file in files]
+    return run.steps.get(key, lambda: compare_steps(run))
+
+
+def draw_curves(run: OpenedRun) -> bytes:
+    """Draw the curves of a run as SVG, again only after an iteration or an evaluation has ended. Raises UsageError."""
+    overview = describe_run(run)
+    key = to_json([overview["results"], overview["iterations"]])
+    return run.curves.get(key, lambda: render_curves(run.folder))
 
 
 def compare_steps(run: OpenedRun) -> list[dict[str, Any]]:

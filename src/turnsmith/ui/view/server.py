@@ -22,13 +22,19 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from turnsmith.errors import TurnsmithError
-from turnsmith.ui.curves import render_curves
 from turnsmith.ui.view.answers import describe_trajectory, list_runs, list_trajectories, to_json
 from turnsmith.ui.view.continuing import Continue, continue_trajectory
 from turnsmith.ui.view.grids import list_grids
 from turnsmith.ui.view.groups import describe_group
 from turnsmith.ui.view.opened import OpenedRun
-from turnsmith.ui.view.overview import describe_configuration, describe_episodes, describe_run, list_running, list_steps
+from turnsmith.ui.view.overview import (
+    describe_configuration,
+    describe_episodes,
+    describe_run,
+    draw_curves,
+    list_running,
+    list_steps,
+)
 from turnsmith.ui.view.tokens import describe_tokens
 
 PAGES = Path(__file__).parent / "pages"
@@ -81,7 +87,7 @@ def make_server(runs: Mapping[str, OpenedRun], continue_run: Continue | None = N
         return answer(request, describe_configuration(find(request), find_named(other) if other else None))
 
     def show_curves(request: Request) -> Response:
-        return send(request, render_curves(find(request).folder), "image/svg+xml")
+        return send(request, draw_curves(find(request)), "image/svg+xml")
 
     def show_tasks(request: Request) -> Response:
         return answer(request, list_grids(find(request)))
