@@ -4,8 +4,8 @@
 
 Each case is `configs/qwen-0.5b-1gpu.toml` with a random model of other sizes and with other settings for memory. The engine of
 the run opens with its cache and samples episodes of one turn. Then the run's trainer makes two optimizer steps on two full
-micro-batches. The table shows the largest memory that torch has allocated, sampled tokens per second with prefills counted as
-time, and the seconds of the second step, each beside the figure of the plan. `--check` exits with 1 if a memory is not within
+micro-batches. The table shows the largest memory that torch has allocated, sampled tokens per second, and the seconds of the second
+step. The figure of the plan stands beside each of them. Prefills count as time of sampling. `--check` exits with 1 if a memory is not within
 15 %. `--tiny` uses small shapes on a CPU, where the table has no measured memory. Needs torch, transformers, numpy, pydantic,
 packaging and safetensors; without installation, `PYTHONPATH=src`.
 """
