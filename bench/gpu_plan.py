@@ -2,12 +2,12 @@
 
     python bench/gpu_plan.py [--hardware h100] [--tiny] [--check]
 
-Each case is `configs/qwen-0.5b-1gpu.toml` with a random model of other sizes and with other settings for memory. The engine of
-the run opens with its cache and samples episodes of one turn. Then the run's trainer makes two optimizer steps on two full
-micro-batches. The table shows the largest memory that torch has allocated, sampled tokens per second, and the seconds of the second
-step. The figure of the plan stands beside each of them. Prefills count as time of sampling. `--check` exits with 1 if a memory is not within
-15 %. `--tiny` uses small shapes on a CPU, where the table has no measured memory. Needs torch, transformers, numpy, pydantic,
-packaging and safetensors; without installation, `PYTHONPATH=src`.
+Each case is `configs/qwen-0.5b-1gpu.toml` with a random model of other sizes and with other settings for memory. The engine
+of the run opens with its cache and samples episodes of one turn. Then the run's trainer makes two optimizer steps on two full
+micro-batches. The table shows the largest memory that torch has allocated, sampled tokens per second, and the seconds of the
+second step. The figure of the plan stands beside each of them. Prefills count as time of sampling. `--check` exits with 1 if
+a memory is not within 15 %. `--tiny` uses small shapes on a CPU, where the table has no measured memory. Needs torch,
+transformers, numpy, pydantic, packaging and safetensors; without installation, `PYTHONPATH=src`.
 """
 
 import argparse
