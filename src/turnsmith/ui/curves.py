@@ -81,8 +81,18 @@ def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> 
     """Compose the picture: resolved rates above, other metrics in a row of small panels below."""
     spans = lay_out(stages, iterations)
     panels = {title: metric for title, metric in PANELS.items() if any(metric in i.metrics for i in iterations)}
-    figure = Figure(figsize=(11.5, 7.2 if panels else 4.8), layout="constrained")
-    rows = figure.add_gridspec(2 if panels else 1, max(1, len(panels)), height_ratios=[2.3, 1] if panels else None)
+    figure = Figure(figsize=(11.5, 7.2 if panels else 4.8))
+    # Fixed margins halve the time of drawing, which the pages of a running run repeat after each iteration.
+    margins = {
+        "left": 0.06,
+        "right": 0.985,
+        "bottom": 0.05 if panels else 0.11,
+        "top": 0.9,
+        "hspace": 0.38,
+        "wspace": 0.4,
+    }
+    heights = [2.3, 1] if panels else None
+    rows = figure.add_gridspec(2 if panels else 1, max(1, len(panels)), height_ratios=heights, **margins)
     draw_resolved(figure.add_subplot(rows[0, :]), spans, iterations, results)
     for column, (title, metric) in enumerate(panels.items()):
         draw_panel(figure.add_subplot(rows[1, column]), title, spans, iterations, metric)

@@ -9,7 +9,7 @@ import { showTasks } from "./tasks.js";
 import { showTrajectories } from "./trajectories.js";
 import { showTrajectory } from "./trajectory.js";
 
-const REFRESH_MS = 3000;
+const REFRESH_MS = 5000;
 const page = document.getElementById("page");
 let shown = "";
 let turn = 0;
