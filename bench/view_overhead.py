@@ -4,8 +4,8 @@
 
 Each round makes the same small run of the recipe twice. During the second, three windows of Chromium on the same machine follow
 it by `turnsmith view`. The order in which sandboxes answer changes what is sampled, so RL iterations of equal runs differ by some
-percent. The table therefore also shows the processor time of server and windows, as a share of what the machine has during the
-run. `--check` exits with 1 if the median share of the server is above 2 %. Windows usually are on another machine. Needs Chromium
+percent. The table therefore also shows the processor time of server and windows after they have opened, as a share of what the
+machine has until the run ends. `--check` exits with 1 if the median share of the server is above 2 %. Windows usually are on another machine. Needs Chromium
 and the extra `dev`.
 """
 
@@ -67,7 +67,7 @@ class Cost:
 def measure(out: Path, num_windows: int) -> Cost:
     """Make a run while windows follow it; return its cost."""
     command = [sys.executable, "-m", "turnsmith", "run", str(CONFIG), *SETTINGS, "--out", str(out)]
-    started, cost = time.monotonic(), Cost(0.0)
+    cost = Cost(0.0)
     with (
         subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process,
         ExitStack() as opened,
@@ -78,9 +78,12 @@ def measure(out: Path, num_windows: int) -> Cost:
             server, address = opened.enter_context(serve(out))
             for _ in range(num_windows):
                 opened.enter_context(browse()).get(f"{address}#/run/{out.name}")
+            started, names = time.monotonic(), (str(server.pid), "chrom")
+            before = [read_cpu_s(name) for name in names]
             process.wait()
             available = (time.monotonic() - started) * len(os.sched_getaffinity(0))
-            cost = Cost(0.0, read_cpu_s(str(server.pid)) / available, read_cpu_s("chrom") / available)
+            used = [read_cpu_s(name) - start for name, start in zip(names, before, strict=True)]
+            cost = Cost(0.0, *(seconds / available for seconds in used))
         if process.wait():
             raise SystemExit(f"the run failed: {out}")
     return replace(cost, seconds=sum(read_seconds(RunFolder(out))))

@@ -1,5 +1,6 @@
 """`view`: show runs in a browser or a terminal."""
 
+import os
 import secrets
 import socket
 import sys
@@ -34,6 +35,8 @@ Terminal = Annotated[
     bool, typer.Option("--terminal", help="Show the pages in this terminal, e.g. over ssh, without a browser.")
 ]
 LOOPBACK = "127.0.0.1"
+NICENESS = 10
+"""Increase of the server's niceness, so that a run on the same machine has priority."""
 
 
 def view(
@@ -73,6 +76,7 @@ def serve(place: Path, port: int, host: str, *, token: bool) -> None:
     with listen(port, host) as listener:
         query = f"?token={secret}" if secret else ""
         typer.echo(f"{place} is shown at http://{host}:{listener.getsockname()[1]}/{query} until Ctrl-C")
+        os.nice(NICENESS)
         Server(Config(application, log_level="warning")).run(sockets=[listener])
 
 
