@@ -52,7 +52,7 @@ function makeResult(old, made, position, makeTurn) {
   const columns = [
     { title: "attempt", cell: (row) => (row === old ? "before" : "continued") },
     { title: "outcome", cell: verdict },
-    { title: "ended by", cell: (row) => row.stop_reason },
+    { title: "end", cell: (row) => row.stop_reason },
     { title: "turns", isNumber: true, cell: (row) => row.turns.length },
     { title: "remark", cell: (row) => row.detail },
   ];

@@ -32,8 +32,8 @@ export function toPercent(share) {
   return share === null || share === undefined ? "" : (100 * share).toFixed(1) + " %";
 }
 
-export function toSigned(value) {
-  return value === null || value === undefined ? "" : (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(2);
+export function toSigned(value, digits = 2) {
+  return value === null || value === undefined ? "" : (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 }
 
 const PART = 100_000;

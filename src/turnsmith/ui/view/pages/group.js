@@ -26,7 +26,7 @@ function columns(run, group) {
   const all = [
     { title: "attempt", cell: (row) => make("a", { href: makeAddress("trajectory", run, group.journal, row.start) }, `attempt ${row.index}`) },
     { title: "outcome", cell: (row) => make("span", { class: row.outcome === "resolved" ? "resolved" : "bad" }, row.outcome) },
-    { title: "ended by", cell: (row) => row.stop_reason },
+    { title: "end", cell: (row) => row.stop_reason },
     number("turns", (row) => row.turns),
     number("tokens", (row) => row.tokens),
     number("s", (row) => row.seconds.toFixed(1)),

@@ -44,8 +44,8 @@ function describeStep(step) {
   if (step.error) return step.error;
   const kind = step.verdict === "noise" ? "faint" : step.difference > 0 ? "resolved" : "bad";
   const [low, high] = step.interval_95 ?? [null, null];
-  const interval = low === null ? "" : ` [${toSigned(100 * low)}, ${toSigned(100 * high)}]`;
-  return make("span", { class: kind, title: `p = ${step.p_value?.toPrecision(2)}, ${step.num_tasks} tasks` }, `${step.verdict}: ${toSigned(100 * step.difference)} points${interval}`);
+  const interval = low === null ? "" : ` [${toSigned(100 * low, 1)}, ${toSigned(100 * high, 1)}]`;
+  return make("span", { class: kind, title: `p = ${step.p_value?.toPrecision(2)}, ${step.num_tasks} tasks` }, `${step.verdict}: ${toSigned(100 * step.difference, 1)} points${interval}`);
 }
 
 const RESULTS = [

@@ -38,7 +38,7 @@ function columns(run) {
   return [
     { title: "trajectory", cell: (row) => make("a", { href: makeAddress("trajectory", run, row.journal, row.start) }, row.id) },
     { title: "outcome", cell: (row) => make("span", { class: row.outcome === "resolved" ? "resolved" : "" }, row.outcome) },
-    { title: "ended by", cell: (row) => row.stop_reason },
+    { title: "end", cell: (row) => row.stop_reason },
     number("turns", (row) => row.turns),
     number("tokens", (row) => row.tokens),
     number("s", (row) => row.seconds.toFixed(1)),

@@ -11,7 +11,7 @@ export async function showTrajectory(run, journal, start) {
 }
 
 function makeNodes(run, journal, start, data) {
-  const facts = [`ended by ${data.stop_reason}`, `${data.turns.length} turns`, `${data.duration_s.toFixed(1)} s`, data.detail];
+  const facts = [`ended: ${data.stop_reason}`, `${data.turns.length} turns`, `${data.duration_s.toFixed(1)} s`, data.detail];
   const statuses = Object.entries(data.grade?.statuses ?? {});
   const place = { run, journal, start };
   const turns = data.turns.map((turn, position) => makeTurn(turn, position, "turn"));
@@ -44,7 +44,7 @@ function fold(title, text) {
 }
 
 function makeTurn(turn, position, name) {
-  const facts = [`turn ${position + 1}`, `${turn.end - turn.start} tokens`, `${turn.generate_s.toFixed(1)} s + ${turn.act_s.toFixed(1)} s`];
+  const facts = [`turn ${position + 1}`, `${turn.end - turn.start} tokens sampled in ${turn.generate_s.toFixed(1)} s`, `command ran ${turn.act_s.toFixed(1)} s`];
   if (turn.format_error) facts.push(`format error: ${turn.format_error}`);
   if (turn.exit_code) facts.push(`exit code ${turn.exit_code}`);
   const failed = turn.format_error || turn.exit_code;
