@@ -5,8 +5,8 @@
 Each round makes the same small run of the recipe twice. During the second, three windows of Chromium on the same machine follow
 it by `turnsmith view`. The order in which sandboxes answer changes what is sampled, so RL iterations of equal runs differ by some
 percent. The table therefore also shows the processor time of server and windows: a share of what the machine has from the time
-they have opened to the end of the run. `--check` exits with 1 if the median share of the server is above 2 %. Windows usually are on
-another machine. Needs Chromium and the extra `dev`.
+they have opened to the end of the run. `--check` exits with 1 if the median share of the server is above 2 %. Windows usually are
+on another machine. Needs Chromium and the extra `dev`.
 """
 
 import argparse
