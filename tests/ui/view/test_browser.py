@@ -86,10 +86,12 @@ def test_three_clicks_lead_from_the_list_to_an_attempt(show, group):
 
 def test_the_table_is_filtered_by_outcome_and_text(show):
     browser = show("trajectories/run", "1 to 8 of 8")
-    browser.find_element(By.NAME, "outcome").send_keys("unresolved")
+    Select(browser.find_element(By.NAME, "outcome")).select_by_value("unresolved")
     click(browser, "form button")
     find(browser, "main", "1 to 4 of 4")
     assert browser.current_url.endswith("/unresolved/")
+    assert Select(browser.find_element(By.NAME, "outcome")).first_selected_option.text == "unresolved"
+    assert "rft on practice" in [each.text for each in Select(browser.find_element(By.NAME, "journal")).options]
     browser.find_element(By.NAME, "text").send_keys("nothing" + Keys.ENTER)
     find(browser, "main", "none found")
 
@@ -202,7 +204,8 @@ def test_a_report_works_offline_with_hostile_contents(run_folder, hostile, group
     find(chromium, "main", "script>")
     check_hostile(chromium, {""})
     click(chromium, "#path a", "trajectories")
-    chromium.find_element(By.NAME, "outcome").send_keys("unresolved" + Keys.ENTER)
+    Select(chromium.find_element(By.NAME, "outcome")).select_by_value("unresolved")
+    click(chromium, "form button", "Filter")
     find(chromium, "main", "of 6")
     picture(chromium, "report")
     assert [entry for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"] == []

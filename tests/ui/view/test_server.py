@@ -75,7 +75,9 @@ def test_trajectories_are_filtered_and_come_in_pages(pages, journal):
     assert [row["id"] for row in list_table(pages)["trajectories"]] == ["eval-base/a-1/0", "eval-base/b-1/0"]
     assert [row["id"] for row in list_table(pages, outcome="resolved")["trajectories"]] == ["eval-base/a-1/0"]
     assert [row["id"] for row in list_table(pages, text="b-1")["trajectories"]] == ["eval-base/b-1/0"]
-    assert list_table(pages, text="c-1") == {"total": 0, "first": 0, "trajectories": []}
+    none = list_table(pages, text="c-1")
+    assert (none["total"], none["trajectories"]) == (0, [])
+    assert "evals/base/practice" in none["journals"] and none["outcomes"] == ["resolved", "unresolved"]
     for index in range(1, PAGE_SIZE):
         append_trajectory(journal, make_trajectory(f"eval-base/a-1/{index}"))
     first, second = (list_table(pages, first=number) for number in (0, PAGE_SIZE))
@@ -191,8 +193,10 @@ def test_a_folder_of_runs_lists_them_and_names_the_unreadable_one(run_folder):
     claim(RunFolder(run_folder.path.parent / "broken"), {})
     (run_folder.path.parent / "broken" / "config.json").write_text("{")
     (run_folder.path.parent / "other").mkdir()
+    run_folder.log.write_text("2026-01-01 00:00:00 first\n2026-01-01 00:00:01 second line\n")
     broken, good = open_pages(run_folder.path.parent).get("/api/runs").json()
-    assert "is damaged" in broken["error"] and good["latest"]
+    assert "is damaged" in broken["error"] and good["message"] == "second line"
+    assert (good["latest"]["stage"], good["latest"]["task_set"]) == ("stage2", "practice")
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import JournalEntry
 from turnsmith.runs.summaries import TrajectorySummary
 from turnsmith.ui.reading import (
@@ -18,6 +19,8 @@ from turnsmith.ui.view.opened import OpenedRun
 
 PAGE_SIZE = 200
 """Maximum number of trajectories in one answer."""
+MAX_MESSAGE = 2_000
+"""Maximum number of bytes of a message of the log."""
 
 
 def list_runs(runs: Mapping[str, OpenedRun]) -> list[dict[str, Any]]:
@@ -26,25 +29,44 @@ def list_runs(runs: Mapping[str, OpenedRun]) -> list[dict[str, Any]]:
 
 
 def summarise_run(run: OpenedRun) -> dict[str, Any]:
-    """Return state and last result of a run, or the error that prevents it."""
+    """Return state, last message and latest result on the first task set of a run, or the error that prevents it."""
     try:
         results = read_results(run.folder)
-        return {"state": find_state(run.folder), "latest": results[-1] if results else None}
+        latest = next((result for result in results if result["stage"] == results[-1]["stage"]), None)
+        return {"state": find_state(run.folder), "latest": latest, "message": read_message(run.folder)}
     except UsageError as error:
         return {"error": str(error)}
+
+
+def read_message(folder: RunFolder) -> str:
+    """Read the last line of a run's log, without its time; empty if there is none."""
+    if not folder.log.exists():
+        return ""
+    with folder.log.open("rb") as file:
+        file.seek(max(0, folder.log.stat().st_size - MAX_MESSAGE))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return " ".join(lines[-1].split(" ")[2:]) if lines else ""
 
 
 def list_trajectories(run: OpenedRun, *, journal: str, outcome: str, text: str, first: int) -> dict[str, Any]:
     """Return one page of the trajectories of a journal (empty: all), with an outcome, whose id contains a text.
 
-    Argument `first` is the position of the page's first trajectory among the trajectories found.
+    Argument `first` is the position of the page's first trajectory among the trajectories found. All journals and outcomes of
+    the run are listed, too.
     """
+    everything = [*run.list_summaries()]
     found = [
         {"journal": name, **describe_summary(summary)}
-        for name, summary in run.list_summaries()
+        for name, summary in everything
         if journal in ("", name) and outcome in ("", summary.outcome) and text in summary.trajectory_id
     ]
-    return {"total": len(found), "first": first, "trajectories": found[first : first + PAGE_SIZE]}
+    return {
+        "total": len(found),
+        "first": first,
+        "trajectories": found[first : first + PAGE_SIZE],
+        "journals": list(dict.fromkeys(name for name, _ in everything)),
+        "outcomes": sorted({summary.outcome for _, summary in everything}),
+    }
 
 
 def describe_summary(summary: TrajectorySummary) -> dict[str, Any]:

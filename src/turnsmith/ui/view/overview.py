@@ -16,7 +16,7 @@ from turnsmith.ui.curves import render_curves
 from turnsmith.ui.evaluations import load_evaluation
 from turnsmith.ui.reading import find_state, list_evaluations, read_iterations, read_results
 from turnsmith.ui.tables import by_task_set
-from turnsmith.ui.view.answers import to_json
+from turnsmith.ui.view.answers import read_message, to_json
 from turnsmith.ui.view.opened import OpenedRun
 
 NUM_BINS = 20
@@ -32,6 +32,7 @@ def describe_run(run: OpenedRun) -> dict[str, Any]:
         "results": by_task_set(read_results(run.folder)),
         "iterations": [asdict(iteration) for iteration in read_iterations(run.folder)],
         "alarms": list_alarms(run),
+        "message": read_message(run.folder),
     }
 
 

@@ -52,7 +52,8 @@ function findGroup({ journal, task }) {
 
 function filterRows({ journal, outcome, text, first }) {
   const found = main.rows.filter((row) => (!journal || row.journal === journal) && (!outcome || row.outcome === outcome) && row.id.includes(text));
-  return { total: found.length, first: Number(first), trajectories: found.slice(Number(first), Number(first) + PAGE_SIZE) };
+  const list = (name) => [...new Set(main.rows.map((row) => row[name]))];
+  return { total: found.length, first: Number(first), journals: list("journal"), outcomes: list("outcome").sort(), trajectories: found.slice(Number(first), Number(first) + PAGE_SIZE) };
 }
 
 /** Read one trajectory, named by journal and position, from its block. Throws an Error if the report lacks it. */

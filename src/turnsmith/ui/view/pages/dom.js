@@ -36,6 +36,13 @@ export function toSigned(value, digits = 2) {
   return value === null || value === undefined ? "" : (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 }
 
+/** Name a part of the run: `evals/base/practice` is `base on practice`, `stages/rl/iteration-0002` is `rl, iteration 3`. */
+export function namePart(journal) {
+  const [kind, stage, name] = journal.split("/");
+  if (kind === "evals") return `${stage} on ${name}`;
+  return kind === "stages" ? `${stage}, iteration ${Number(name.split("-")[1]) + 1}` : journal;
+}
+
 const PART = 100_000;
 
 /** Make preformatted text. A button shows the next part of a text that is longer than `PART` characters. */

@@ -1,7 +1,7 @@
 // Page: attempts at one task side by side, and the difference between two of them.
 
 import { compareLines } from "./difference.js";
-import { make, makeAddress, makeLines, makeTable, toSigned } from "./dom.js";
+import { make, makeAddress, makeLines, makeTable, toSigned, namePart } from "./dom.js";
 import { fetchData } from "./data.js";
 
 export async function showGroup(run, journal, task, one = "", other = "") {
@@ -14,7 +14,7 @@ export async function showGroup(run, journal, task, one = "", other = "") {
 function makeNodes(run, group, one, other, compared) {
   return [
     make("h1", {}, group.task),
-    make("p", { class: "faint" }, `${group.attempts.length} attempts in ${group.journal}`),
+    make("p", { class: "faint" }, `${group.attempts.length} attempts: ${namePart(group.journal)}`),
     makeTable(columns(run, group), group.attempts),
     ...(group.attempts.length > 1 ? [makeForm(run, group, one, other)] : []),
     ...(compared ? makeDifference(...compared) : []),

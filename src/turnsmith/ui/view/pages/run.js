@@ -1,7 +1,7 @@
 // Page: overview of one run.
 
 import { fetchData, findPicture } from "./data.js";
-import { make, makeAddress, makeTable, toPercent, toSigned } from "./dom.js";
+import { make, makeAddress, makeTable, namePart, toPercent, toSigned } from "./dom.js";
 
 export async function showRun(name, other = "") {
   const [{ data, tag }, steps, running] = await Promise.all([fetchData(name), fetchData(name, "steps"), fetchData(name, "running")]);
@@ -13,6 +13,7 @@ function makeNodes(name, other, data, steps, running, tag) {
   return [
     make("h1", {}, name, " ", make("span", { class: "faint" }, data.state)),
     ...[data.stopped, ...data.alarms].filter(Boolean).map((text) => make("p", { class: "bad" }, text)),
+    ...(data.state === "running" && data.message ? [make("p", { class: "faint" }, data.message)] : []),
     make("p", {}, link("Tasks", "tasks"), " · ", link("All trajectories", "trajectories")),
     ...(running.length ? [makeRunning(running)] : []),
     make("h2", {}, "Results"),
@@ -146,7 +147,7 @@ function outcomeColumns(run, outcomes) {
   const names = [...new Set(Object.values(outcomes).flatMap(Object.keys))].sort();
   const link = (journal, outcome, count) => make("a", { href: makeAddress("trajectories", run, journal, outcome) }, count);
   return [
-    { title: "part of the run", cell: ([journal]) => make("a", { href: makeAddress("trajectories", run, journal) }, journal) },
+    { title: "part of the run", cell: ([journal]) => make("a", { href: makeAddress("trajectories", run, journal) }, namePart(journal)) },
     ...names.map((name) => ({
       title: name.replaceAll("_", " "),
       isNumber: true,

@@ -13,4 +13,5 @@ const COLUMNS = [
   { title: "state", cell: (run) => run.error ?? run.state },
   { title: "latest", cell: ({ latest }) => (latest ? `${latest.stage} on ${latest.task_set}` : "") },
   { title: "Pass@1", isNumber: true, cell: ({ latest }) => toPercent(latest?.pass_at_1) },
+  { title: "progress", cell: (run) => (run.state === "running" ? run.message : "") },
 ];

@@ -1,6 +1,6 @@
 // Page: table of trajectories, with filters that are part of the address.
 
-import { make, makeAddress, makeTable } from "./dom.js";
+import { make, makeAddress, makeTable, namePart } from "./dom.js";
 import { fetchData } from "./data.js";
 
 export async function showTrajectories(run, journal = "", outcome = "", text = "", first = "0") {
@@ -14,16 +14,20 @@ function makeNodes(run, choice, data) {
   const range = data.total ? `${data.first + 1} to ${last} of ${data.total} ` : "none found ";
   return [
     make("h1", {}, "Trajectories"),
-    makeForm(run, choice),
+    makeForm(run, choice, data),
     make("p", {}, range, ...(data.first ? [move("first", 0), " "] : []), ...(last < data.total ? [move("next", last)] : [])),
     makeTable(columns(run), data.trajectories),
   ];
 }
 
 /** Make the form of the filters, which changes the address when it is sent. */
-function makeForm(run, choice) {
-  const field = (title, name) => make("label", {}, title, make("input", { ...(name === "text" ? { type: "search" } : {}), name, value: choice[name], autocomplete: "off" }));
-  const fields = [field("part of the run", "journal"), field("outcome", "outcome"), field("text in the id", "text")];
+function makeForm(run, choice, { journals, outcomes }) {
+  const select = (name, title, values, write) => {
+    const options = ["", ...values].map((value) => make("option", { value, ...(value === choice[name] ? { selected: "" } : {}) }, value ? write(value) : "all"));
+    return make("label", {}, title, make("select", { name }, ...options));
+  };
+  const text = make("label", {}, "text in the id", make("input", { type: "search", name: "text", value: choice.text, autocomplete: "off" }));
+  const fields = [select("journal", "part of the run", journals, namePart), select("outcome", "outcome", outcomes, (name) => name.replaceAll("_", " ")), text];
   const form = make("form", {}, ...fields, make("button", {}, "Filter"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();

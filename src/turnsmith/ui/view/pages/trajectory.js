@@ -1,6 +1,6 @@
 // Page: one trajectory, turn by turn. The browser lays out only the turns in view (content-visibility in style.css).
 
-import { make, makeAddress, makeLines, makeTable, makeText } from "./dom.js";
+import { make, makeAddress, makeLines, makeTable, makeText, namePart } from "./dom.js";
 import { COLOURINGS, makeLegend, makeToken } from "./colouring.js";
 import { makeContinuation } from "./continuation.js";
 import { fetchData, isReport } from "./data.js";
@@ -11,7 +11,7 @@ export async function showTrajectory(run, journal, start) {
 }
 
 function makeNodes(run, journal, start, data) {
-  const facts = [`ended: ${data.stop_reason}`, `${data.turns.length} turns`, `${data.duration_s.toFixed(1)} s`, data.detail];
+  const facts = [namePart(journal), `ended: ${data.stop_reason}`, `${data.turns.length} turns`, `${data.duration_s.toFixed(1)} s`, data.detail];
   const statuses = Object.entries(data.grade?.statuses ?? {});
   const place = { run, journal, start };
   const turns = data.turns.map((turn, position) => makeTurn(turn, position, "turn"));
