@@ -76,7 +76,7 @@ def test_three_clicks_lead_from_the_list_to_an_attempt(show, group):
     find(browser, "h2", "training")
     picture(browser, "tasks")
     browser.find_elements(By.CSS_SELECTOR, "td.rate a")[-1].click()
-    find(browser, "p", "2 attempts")
+    find(browser, "p", "2 attempts: stage1, iteration 1")
     picture(browser, "group")
     click(browser, "main a", "attempt 0")
     find(browser, "h1", f"stage1-0000/{TASK}/0")
@@ -94,6 +94,24 @@ def test_the_table_is_filtered_by_outcome_and_text(show):
     assert "rft on practice" in [each.text for each in Select(browser.find_element(By.NAME, "journal")).options]
     browser.find_element(By.NAME, "text").send_keys("nothing" + Keys.ENTER)
     find(browser, "main", "none found")
+
+
+def test_tasks_are_sorted_by_their_gain_since_a_stage(show, run_folder):
+    for stage, outcomes in {"rft": "ruur", "stage2": "uurr"}.items():
+        journal = run_folder.eval_trajectories(stage, "practice")
+        journal.unlink(missing_ok=True)
+        for task, outcome in zip("abcd", outcomes, strict=True):
+            made = make_trajectory(
+                f"eval-{stage}/{task}.x.1/0", Outcome.RESOLVED if outcome == "r" else Outcome.UNRESOLVED
+            )
+            append_trajectory(journal, made)
+    browser = show("tasks/run", "tasks")
+    Select(browser.find_element(By.NAME, "order")).select_by_value("gain since rft")
+    click(browser, "form button")
+    script = (
+        "return [...document.querySelector('main table').querySelectorAll('tbody th')].map(each => each.textContent)"
+    )
+    wait(browser, lambda _: [task[0] for task in browser.execute_script(script) if task.endswith(".x.1")] == [*"abdc"])
 
 
 def test_tasks_are_filtered_by_outcome_repository_and_text(show):

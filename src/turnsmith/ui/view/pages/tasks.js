@@ -4,12 +4,7 @@ import { make, makeAddress } from "./dom.js";
 import { fetchData } from "./data.js";
 
 const NUM_COLOURS = 4;
-const ORDERS = {
-  task: () => 0,
-  "solve rate": (row) => mean(row.cells),
-  "gain, first to last": (row) => change(rates(row.cells)),
-  "gain, last step": (row) => change(rates(row.cells).slice(-2)),
-};
+const GAIN = "gain since ";
 const OUTCOMES = {
   all: () => true,
   "never resolved": (row) => mean(row.cells) === 0,
@@ -32,7 +27,7 @@ function makeForm(run, choice, grids) {
   const form = make(
     "form",
     {},
-    select("order", "order", Object.keys(ORDERS)),
+    select("order", "order", ["task", "solve rate", ...listStages(grids).map((name) => GAIN + name)]),
     select("outcome", "outcome", Object.keys(OUTCOMES)),
     select("repository", "repository", ["", ...repositories]),
     make("label", {}, "text in the id", field),
@@ -46,8 +41,22 @@ function makeForm(run, choice, grids) {
   return form;
 }
 
+/** List the evaluated stages before the last one. */
+function listStages(grids) {
+  const columns = grids.flatMap((grid) => grid.columns.slice(0, -1)).filter((journal) => journal.startsWith("evals/"));
+  return [...new Set(columns.map(nameColumn))];
+}
+
+/** Return the function by which the rows of a grid are sorted. A gain is that of the last column; losses come first. */
+function makeKey(order, columns) {
+  if (order === "solve rate") return (row) => mean(row.cells);
+  if (!order.startsWith(GAIN)) return () => 0;
+  const from = Math.max(0, columns.map(nameColumn).indexOf(order.slice(GAIN.length)));
+  return (row) => change(rates(row.cells.slice(from)));
+}
+
 function makeGrid(run, grid, { order, text, outcome, repository }) {
-  const [key, holds] = [ORDERS[order] ?? ORDERS.task, OUTCOMES[outcome] ?? OUTCOMES.all];
+  const [key, holds] = [makeKey(order, grid.columns), OUTCOMES[outcome] ?? OUTCOMES.all];
   const wanted = (row) => row.task.includes(text) && holds(row) && (!repository || row.repository === repository);
   const rows = grid.rows.filter(wanted).sort((one, other) => key(one) - key(other));
   const head = make("tr", {}, ...["task", ...grid.columns.map(nameColumn)].map((title) => make("th", { scope: "col" }, title)));
