@@ -98,8 +98,16 @@ function makePanel({ title, names, open }, iterations) {
   const all = [...new Set(iterations.flatMap(({ metrics }) => Object.keys(metrics)))];
   const found = names.flatMap((start) => all.filter((name) => name === start || (start.endsWith("/") && name.startsWith(start))));
   if (!found.length) return null;
-  const columns = found.map((name) => metric(name.replace(/^[^/]*\//, "").replaceAll("_", " "), name, toShort));
-  return make("details", open ? { open: "" } : {}, make("summary", {}, title), makeTable([...NAME, ...columns], iterations));
+  const rows = iterations.filter(({ metrics }) => found.some((name) => name in metrics));
+  const isMixed = new Set(found.map((name) => name.split("/")[0])).size > 1;
+  const columns = found.map((name) => metric(nameMetric(name, isMixed), name, toShort));
+  return make("details", open ? { open: "" } : {}, make("summary", {}, title), makeTable([...NAME, ...columns], rows));
+}
+
+/** Name a metric as a heading: `groups/with_signal` is `groups: with signal`, or `with signal` in a table of groups only. */
+function nameMetric(name, isMixed) {
+  const [kind, ...rest] = name.replace(/^is\//, "importance ratio/").replaceAll("_", " ").split("/");
+  return isMixed ? `${kind}: ${rest.join(" ")}` : rest.join(" ");
 }
 
 function toShort(value) {
