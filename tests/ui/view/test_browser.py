@@ -138,7 +138,13 @@ def test_a_group_shows_rewards_advantages_and_the_difference_of_two_attempts(sho
 
 @pytest.mark.parametrize(
     ("colouring", "legend"),
-    [("logprob", "above 0.5"), ("advantage", "+1.00"), ("loss", "in the loss"), ("gap", "not recorded")],
+    [
+        ("logprob", "above 0.5"),
+        ("logprob", "lowest: "),
+        ("advantage", "+1.00"),
+        ("loss", "in the loss"),
+        ("gap", "not recorded"),
+    ],
 )
 def test_tokens_are_coloured(show, group, colouring, legend):
     browser = show(f"trajectory/run/{RL.replace('/', '%2F')}/0", "turn 2")

@@ -11,7 +11,7 @@ export const COLOURINGS = {
   logprob: {
     title: "log-prob",
     kind: ([, logprob]) => `token-${PROBABILITIES.filter((limit) => Math.exp(logprob ?? -Infinity) < limit).length}`,
-    legend: () => ["above 0.9", "above 0.5", "above 0.1", "above 0.01", "0.01 or less"].map((text, range) => [`token-${range}`, text]),
+    legend: ({ turns }) => [...["above 0.9", "above 0.5", "above 0.1", "above 0.01", "0.01 or less"].map((text, range) => [`token-${range}`, text]), ["", describeLowest(turns)]],
   },
   advantage: {
     title: "advantage",
@@ -29,6 +29,15 @@ export const COLOURINGS = {
     legend: ({ turns }) => (turns.flat().every(([, , , gap]) => gap === null) ? [["", "not recorded for this trajectory"]] : ["below 0.001", "0.001", "0.01", "0.1", "1 or more"].map((text, range) => [`token-${range}`, text])),
   },
 };
+
+/** Name the sampled token with the lowest log-prob. */
+function describeLowest(turns) {
+  const all = turns.flatMap((turn, position) => turn.map(([text, logprob]) => ({ text, logprob, turn: position + 1 })));
+  const finite = all.filter(({ logprob }) => Number.isFinite(logprob));
+  if (!finite.length) return "";
+  const lowest = finite.reduce((one, other) => (other.logprob < one.logprob ? other : one));
+  return `lowest: ${JSON.stringify(lowest.text)} in turn ${lowest.turn}, log-prob ${lowest.logprob.toFixed(2)}`;
+}
 
 /** Make a token; its title has all figures. */
 export function makeToken(token, colouring, advantage) {
