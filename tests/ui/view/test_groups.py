@@ -66,6 +66,15 @@ def test_tokens_have_the_loss_mask_and_the_gap_of_trainer_and_engine(run):
     assert {token[2:] for turn in lost["turns"] for token in turn} == {(False, None)}
 
 
+@pytest.mark.parametrize("size", [0, 4, 100])
+def test_cut_log_probs_of_the_trainer_are_named(run, size):
+    record(run, **{RESOLVED: [0, 0, -1.25, -0.5, 0, -0.25, -0.25]})
+    file = IterationFolder(run.folder.path / JOURNAL).trainer_logprobs
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(UsageError, match="trainer_logprobs.safetensors is damaged"):
+        describe_tokens(run, JOURNAL, 0)
+
+
 def test_the_loss_mask_of_an_older_run_is_not_known(run):
     assert {token[2] for turn in describe_tokens(run, JOURNAL, 0)["turns"] for token in turn} == {None}
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from turnsmith.config import RFT
+from turnsmith.errors import UsageError
 from turnsmith.runs.folder import IterationFolder
 from turnsmith.types import Trajectory, Turn
 from turnsmith.ui.reading import find_tokenizer, load_tokenizer
@@ -64,12 +65,18 @@ def find_loss_turns(journal: str, trajectory: Trajectory, recorded: dict[str, fl
 
 
 def read_gaps(run: OpenedRun, journal: str, trajectory: Trajectory) -> np.ndarray | None:
-    """Read the trainer's log-probs minus the engine's, float32, parallel to the tokens; None if they were not recorded."""
+    """Read the trainer's log-probs minus the engine's, float32, parallel to the tokens; None if they were not recorded.
+
+    Raises UsageError if the file is damaged.
+    """
     file = IterationFolder(run.folder.path / journal).trainer_logprobs
     if not file.exists():
         return None
-    with safe_open(file, "np") as arrays:
-        names = arrays.keys()
-        if trajectory.trajectory_id not in names:
-            return None
-        return np.asarray(arrays.get_tensor(trajectory.trajectory_id) - trajectory.logprobs)
+    try:
+        with safe_open(file, "np") as arrays:
+            names = arrays.keys()
+            if trajectory.trajectory_id not in names:
+                return None
+            return np.asarray(arrays.get_tensor(trajectory.trajectory_id) - trajectory.logprobs)
+    except SafetensorError as error:
+        raise UsageError(f"{file} is damaged ({error}): put back a copy of it, or remove it") from None
