@@ -39,3 +39,7 @@ def report(run: Run, out: Out = Path("report.html"), site: Site = None, max_mb: 
     made = write_site(opened, site) if site else write_report(opened, out, int(max_mb * MEGABYTE))
     size = sum(file.stat().st_size for file in ([target] if target.is_file() else target.rglob("*")))
     typer.echo(f"{target}: {size / MEGABYTE:.1f} MB, {made.num_kept:,} of {made.num_all:,} trajectories")
+    if made.faults:
+        typer.echo(
+            f"warning: {len(made.faults)} damaged trajectories are left out; the first: {made.faults[0]}", err=True
+        )

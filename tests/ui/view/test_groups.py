@@ -71,7 +71,7 @@ def test_cut_log_probs_of_the_trainer_are_named(run, size):
     record(run, **{RESOLVED: [0, 0, -1.25, -0.5, 0, -0.25, -0.25]})
     file = IterationFolder(run.folder.path / JOURNAL).trainer_logprobs
     file.write_bytes(file.read_bytes()[:size])
-    with pytest.raises(UsageError, match="trainer_logprobs.safetensors is damaged"):
+    with pytest.raises(UsageError, match=r"trainer_logprobs\.safetensors is damaged"):
         describe_tokens(run, JOURNAL, 0)
 
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from conftest import make_trajectory
-from turnsmith.runs.journal import append_trajectory
+from turnsmith.runs.journal import append_trajectory, arrays_file
 from turnsmith.ui.view.opened import find_runs
 from turnsmith.ui.view.report import MODULES, bundle_modules, write_report, write_site
 from turnsmith.ui.view.server import PAGES, make_server
@@ -75,6 +75,14 @@ def test_a_report_is_not_overwritten(turnsmith, run_folder, tmp_path):
     before = out.read_bytes()
     again = turnsmith("report", run_folder.path, "--out", out)
     assert again.exit_code == 2 and "exists already" in again.output and out.read_bytes() == before
+
+
+def test_a_damaged_trajectory_is_named_and_the_others_are_in_the_report(turnsmith, run_folder, tmp_path):
+    arrays = arrays_file(run_folder.eval_trajectories("base", "practice"))
+    arrays.write_bytes(arrays.read_bytes()[:-8])
+    made = turnsmith("report", run_folder.path, "--out", tmp_path / "report.html")
+    assert made.exit_code == 0 and "7 of 8 trajectories" in made.output
+    assert "1 damaged trajectories are left out" in made.output and "are incomplete" in made.output
 
 
 def test_a_report_of_something_else_is_refused(turnsmith, tmp_path):

@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from turnsmith.errors import UsageError
 from turnsmith.io.files import write_file
 from turnsmith.runs.summaries import TrajectorySummary
 from turnsmith.ui.curves import render_curves
@@ -61,6 +62,11 @@ class RunReport:
     def num_kept(self) -> int:
         """Number of trajectories in the report."""
         return len(self.main["places"])
+
+    @property
+    def faults(self) -> list[str]:
+        """One sentence about each damaged trajectory."""
+        return list(self.main["faults"].values())
 
 
 @dataclass
@@ -118,7 +124,10 @@ def pack_main(report: RunReport) -> bytes:
 
 
 def make_report(run: OpenedRun, fits: Callable[[int], bool]) -> RunReport:
-    """Collect the data of a report, with trajectories for as long as `fits(number of bytes so far)` is true."""
+    """Collect the data of a report, with trajectories for as long as `fits(number of bytes so far)` is true.
+
+    A damaged trajectory has a sentence instead.
+    """
     rows = list_attempts(run)
     answers = {
         "": [{"name": run.name, **summarise_run(run)}],
@@ -129,14 +138,18 @@ def make_report(run: OpenedRun, fits: Callable[[int], bool]) -> RunReport:
         "episodes": describe_episodes(run),
         "configuration": describe_configuration(run, None),
     }
-    main: dict[str, Any] = {"answers": answers, "rows": rows, "curves": encode(render_curves(run.folder)), "places": {}}
+    main: dict[str, Any] = {"answers": answers, "rows": rows, "curves": encode(render_curves(run.folder))}
+    main |= {"places": {}, "faults": {}}
     packer = Packer()
     size = len(zlib.compress(to_json(main)))
     for journal, summary in shuffle(run):
         if not fits(size + packer.num_bytes):
             break
-        place = packer.add(to_json(describe_trajectory(run, journal, summary.start)))
-        main["places"][f"{journal}/{summary.start}"] = place
+        name = f"{journal}/{summary.start}"
+        try:
+            main["places"][name] = packer.add(to_json(describe_trajectory(run, journal, summary.start)))
+        except UsageError as error:
+            main["faults"][name] = str(error)
     packer.flush()
     return RunReport(main, packer.blocks, len(rows))
 

@@ -59,6 +59,7 @@ function filterRows({ journal, outcome, text, first }) {
 /** Read one trajectory, named by journal and position, from its block. Throws an Error if the report lacks it. */
 async function readBlock(name) {
   if (name.endsWith("/tokens")) throw new Error("A report has no tokens: use turnsmith view.");
+  if (name in main.faults) throw new Error(main.faults[name]);
   const [number, position] = main.places[name] ?? [];
   if (number === undefined) throw new Error("This trajectory is not in the report, whose size is limited: use turnsmith view.");
   if (latest.number !== number) latest = { number, answers: JSON.parse(await inflate(await loadBlock(number))) };
