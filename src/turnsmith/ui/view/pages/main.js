@@ -1,6 +1,7 @@
 // Routes: the part of the address after `#` names the page, so every view has a stable link.
 
 import { make, makeAddress } from "./dom.js";
+import { fetchData, isReport } from "./data.js";
 import "./keys.js";
 import { showGroup } from "./group.js";
 import { showRun } from "./run.js";
@@ -11,7 +12,7 @@ import { showTrajectory } from "./trajectory.js";
 
 const REFRESH_MS = 5000;
 const page = document.getElementById("page");
-let shown = "";
+let shown = null;
 let turn = 0;
 
 const PAGES = { "": showRuns, run: showRun, tasks: showTasks, group: showGroup, trajectories: showTrajectories, trajectory: showTrajectory };
@@ -29,7 +30,7 @@ async function show() {
     replace(nodes());
   } catch (error) {
     if (own !== turn) return;
-    shown = "";
+    shown = null;
     page.replaceChildren(make("p", { role: "alert", class: "bad" }, error.message));
   }
   showPath(kind, parts);
@@ -61,4 +62,11 @@ function follow() {
 
 addEventListener("hashchange", () => show().then(() => page.focus()));
 setInterval(follow, REFRESH_MS);
-show();
+if (isReport && !location.hash) openRun();
+else show();
+
+/** Open the overview of the only run of a report. */
+async function openRun() {
+  const { data } = await fetchData();
+  location.replace(makeAddress("run", data[0].name));
+}
