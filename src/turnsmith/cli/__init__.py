@@ -15,6 +15,7 @@ from turnsmith.cli import (
     curating,
     grading,
     importing,
+    models,
     planning,
     redteam,
     reporting,
@@ -80,6 +81,9 @@ def make_app() -> typer.Typer:
     for name, added in {**importing.COMMANDS, **curating.COMMANDS}.items():
         tasks.command(name)(added)
     app.add_typer(tasks, name="tasks")
+    published = typer.Typer(help=models.HELP, no_args_is_help=True, rich_markup_mode=None)
+    published.command("get")(models.get)
+    app.add_typer(published, name="models")
     app.command("grade")(grading.grade)
     app.command("redteam")(redteam.redteam)
     app.command("show")(showing.show)

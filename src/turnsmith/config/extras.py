@@ -26,6 +26,7 @@ EXTRAS = {
     "data": Extra("Parquet and Arrow files, tasks decontaminate", ("pyarrow", "datasketch")),
     "mine": Extra("packages for the tests of a repository: tasks mine, tasks rebuild, solve", ("uv",)),
     "hub": Extra("data sets of the Hugging Face hub by name", ("huggingface_hub",)),
+    "gguf": Extra("models in GGUF files: models get", ("gguf",)),
     "view": Extra("runs in a browser or a terminal: view", ("starlette", "uvicorn", "textual")),
     "tensorboard": Extra("metrics in TensorBoard", ("tensorboard",)),
     "wandb": Extra("metrics in Weights & Biases", ("wandb",)),
