@@ -19,7 +19,7 @@ Site = Annotated[
 Limit = Annotated[
     float,
     typer.Option(
-        "--max-mb", metavar="MB", min=1, help="Maximum size of the file; it decides how many trajectories fit."
+        "--max-mb", metavar="MB", min=1, max=10_000, help="Size up to which trajectories are added to the file."
     ),
 ]
 
@@ -35,6 +35,7 @@ def report(run: Run, out: Out = Path("report.html"), site: Site = None, max_mb: 
         raise UsageError(f"{target} exists already: give another name, or remove it")
     if not (run / "config.json").is_file():
         raise UsageError(f"{run} is not a run: give a folder that `turnsmith run` has made")
+    make_parent(target)
     [opened] = find_runs(run).values()
     made = write_site(opened, site) if site else write_report(opened, out, int(max_mb * MEGABYTE))
     size = sum(file.stat().st_size for file in ([target] if target.is_file() else target.rglob("*")))
@@ -43,3 +44,11 @@ def report(run: Run, out: Out = Path("report.html"), site: Site = None, max_mb: 
         typer.echo(
             f"warning: {len(made.faults)} damaged trajectories are left out; the first: {made.faults[0]}", err=True
         )
+
+
+def make_parent(target: Path) -> None:
+    """Make the folder of a file or folder that will be written. Raises UsageError if that is impossible."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {target} ({error.strerror}): give a name in another folder") from None

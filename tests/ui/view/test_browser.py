@@ -96,6 +96,19 @@ def test_the_table_is_filtered_by_outcome_and_text(show):
     find(browser, "main", "none found")
 
 
+def test_a_page_begins_at_its_top_and_going_back_keeps_the_place(show):
+    browser = show("run/run", "Results")
+    wait(browser, lambda _: browser.execute_script("return document.body.scrollHeight > innerHeight + 200"))
+    browser.execute_script("scrollTo(0, 150)")
+    wait(browser, lambda _: browser.execute_script("return history.state?.top") == 150)
+    browser.execute_script("document.querySelector('a[href^=\"#/tasks\"]').click()")
+    find(browser, "h1", "Tasks")
+    assert browser.execute_script("return scrollY") == 0
+    browser.back()
+    find(browser, "h2", "Results")
+    wait(browser, lambda _: browser.execute_script("return scrollY") == 150)
+
+
 def test_tasks_are_sorted_by_their_gain_since_a_stage(show, run_folder):
     for stage, outcomes in {"rft": "ruur", "stage2": "uurr"}.items():
         journal = run_folder.eval_trajectories(stage, "practice")

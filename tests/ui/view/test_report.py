@@ -85,6 +85,14 @@ def test_a_damaged_trajectory_is_named_and_the_others_are_in_the_report(turnsmit
     assert "1 damaged trajectories are left out" in made.output and "are incomplete" in made.output
 
 
+@pytest.mark.parametrize("place", ["file/report.html", "file/more/report.html"])
+def test_a_place_that_cannot_be_written_is_refused(turnsmith, run_folder, tmp_path, place):
+    (tmp_path / "file").write_text("")
+    for option in ("--out", "--site"):
+        refused = turnsmith("report", run_folder.path, option, tmp_path / place)
+        assert refused.exit_code == 2 and "give a name in another folder" in refused.output
+
+
 def test_a_report_of_something_else_is_refused(turnsmith, tmp_path):
     refused = turnsmith("report", tmp_path, "--out", tmp_path / "report.html")
     assert refused.exit_code == 2 and "is not a run" in refused.output and not (tmp_path / "report.html").exists()

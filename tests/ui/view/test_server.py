@@ -294,3 +294,9 @@ def test_a_picture_is_drawn_once_for_all_windows_and_again_after_an_iteration(ru
     write_json(file, read_json(file) | {"loss/entropy": 9.0})
     overview.draw_curves(run)
     assert len(drawn) == 2
+
+
+def test_a_trajectory_is_shown_without_its_issue_if_the_configuration_is_damaged(pages, run_folder):
+    run_folder.config.write_text("{")
+    shown = pages.get("/api/runs/run/trajectories/evals/base/practice/0").json()
+    assert shown["issue"] is None and shown["turns"] and "is damaged" in shown["prompt_error"]

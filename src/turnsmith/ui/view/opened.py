@@ -1,6 +1,7 @@
 """Runs that `turnsmith view` shows, with summaries of their trajectories."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -75,7 +76,8 @@ class OpenedRun:
     def find_task(self, instance_id: str) -> Task | None:
         """Find the task of a trajectory; None if its task set cannot be read."""
         if not self.tasks:
-            self.tasks = {task.instance_id: task for task in read_all_tasks(self.folder)}
+            with suppress(UsageError):  # the rest of the trajectory is shown
+                self.tasks = {task.instance_id: task for task in read_all_tasks(self.folder)}
         return self.tasks.get(instance_id)
 
     def read(self, journal: str, start: int) -> JournalEntry:

@@ -36,12 +36,13 @@ async function show() {
   showPath(kind, parts);
 }
 
-/** Replace the page; folds that were open stay open if the address did not change. */
+/** Replace the page. At the same address, folds that were open stay open; a page to which one goes back keeps its place. */
 function replace(nodes) {
   const same = page.dataset.address === location.hash;
   const opened = new Set(same ? [...page.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent) : []);
   page.replaceChildren(...nodes);
   page.dataset.address = location.hash;
+  if (!same) scrollTo(0, history.state?.top ?? 0);
   for (const fold of page.querySelectorAll("details")) if (opened.has(fold.firstChild.textContent)) fold.open = true;
 }
 
@@ -60,7 +61,9 @@ function follow() {
   if (!document.hidden && !document.activeElement?.form) show();
 }
 
-addEventListener("hashchange", () => show().then(() => page.focus()));
+addEventListener("hashchange", () => show().then(() => page.focus({ preventScroll: true })));
+addEventListener("scrollend", () => history.replaceState({ top: scrollY }, ""));
+history.scrollRestoration = "manual";
 setInterval(follow, REFRESH_MS);
 if (isReport && !location.hash) openRun();
 else show();
