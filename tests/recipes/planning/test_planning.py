@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from turnsmith.config import RunConfig
 from turnsmith.config.files import load
 from turnsmith.errors import UsageError
+from turnsmith.recipes.plan import plan_hardware
 from turnsmith.recipes.planning.calibration import MeasuredIteration
 from turnsmith.recipes.planning.changes import name_bottleneck
-from turnsmith.recipes.planning.estimate import Premises, plan_run
+from turnsmith.recipes.planning.estimate import Premises, list_peak, plan_run, refuse_too_large
 from turnsmith.recipes.planning.hardware import GIGA, TABLE, TERA, Hardware, find_hardware
 from turnsmith.recipes.planning.prediction import find_errors
 from turnsmith.recipes.planning.rates import count_flops
@@ -114,9 +115,7 @@ def test_the_papers_run_fits_and_is_planned_by_stage(paper):
 
 
 def test_a_run_that_does_not_fit_is_refused_with_the_arithmetic(paper):
-    with pytest.raises(
-        UsageError, match=r"a rank needs .* GiB and 4090 has .* \(training: weights .*\): use more ranks"
-    ):
+    with pytest.raises(UsageError, match=r"a rank needs .* GiB and 4090 has .* \(weights .* \+ .*\): use more ranks"):
         plan_run(paper, Premises(TABLE["4090"], num_cores=100))
 
 
@@ -144,3 +143,16 @@ def test_the_command_prints_a_plan_and_json(turnsmith):
 def test_bad_options_get_one_sentence(turnsmith, option):
     refused = turnsmith("plan", ROOT / "configs/laptop.toml", *option)
     assert refused.exit_code == 2 and refused.stderr.count("\n") <= 3 and option[0] in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["", "--engine.kv_memory_gb 20 --rollouts.concurrency 20000", "--trainer.kind fsdp --trainer.num_ranks 2"],
+)
+def test_the_parts_of_a_peak_add_up(settings):
+    memory = plan_hardware(load(ROOT / "configs/laptop.toml", settings.split(), RunConfig))
+    assert sum(size for _, size in list_peak(memory)) == pytest.approx(memory.peak)
+    small = Hardware("small", TERA, GIGA, memory.peak - 1, GIGA, "fixed for tests")
+    with pytest.raises(UsageError, match="a rank needs") as caught:
+        refuse_too_large(memory, small)
+    assert ("kv_memory_gb" in str(caught.value)) == bool(memory.cache)

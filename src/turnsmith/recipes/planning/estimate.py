@@ -126,12 +126,25 @@ def plan_run(config: RunConfig, premises: Premises) -> RunPlan:
 
 def refuse_too_large(memory: HardwarePlan, hardware: Hardware) -> None:
     """Raise UsageError if a rank needs more memory than a processor has."""
-    if hardware.memory and memory.peak > hardware.memory:
-        parts = " + ".join(f"{name} {size / GIB:,.1f}" for name, size in vars(memory.training).items() if size)
-        raise UsageError(
-            f"a rank needs {memory.peak / GIB:,.1f} GiB and {hardware.name} has {hardware.memory / GIB:,.1f} (training: {parts}; "
-            f"sampling {memory.sampling / GIB:,.1f}): use more ranks, a larger cp or activation_checkpointing = full"
-        )
+    if not hardware.memory or memory.peak <= hardware.memory:
+        return
+    parts = " + ".join(f"{name} {size / GIB:,.1f}" for name, size in list_peak(memory) if size)
+    cache = "a smaller engine.kv_memory_gb, " if memory.cache else ""
+    raise UsageError(
+        f"a rank needs {memory.peak / GIB:,.1f} GiB and {hardware.name} has {hardware.memory / GIB:,.1f} ({parts}): "
+        f"use {cache}more ranks, a larger cp or activation_checkpointing = full"
+    )
+
+
+def list_peak(memory: HardwarePlan) -> list[tuple[str, float]]:
+    """List the parts of the peak: those of training, or those of sampling if they are larger. Their sum is the peak."""
+    training, cache = memory.training, ("keys and values", memory.cache or memory.episode)
+    if memory.peak == memory.sampling:
+        own = [] if memory.is_apart else [("weights", training.weights), ("moments", training.moments)]
+        return [*own, ("engine", memory.engine_weights), cache]
+    unused = "logits" if training.workspace >= training.logits else "workspace"
+    parts = [(name, size) for name, size in vars(training).items() if name != unused]
+    return [*parts, ("keys and values", 0.0 if memory.is_apart else memory.cache)]
 
 
 def lay_out_engine(config: RunConfig, hardware: Hardware, shape: ModelShape) -> EngineLayout:
