@@ -1,12 +1,12 @@
 """Model directories in the format of transformers, written from GGUF files."""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from safetensors.numpy import save_file
 
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.training.published.gguf_file import GgufFile
 from turnsmith.training.published.gguf_tokenizer import describe_tokenizer, make_tokenizer
 
@@ -18,8 +18,8 @@ def convert(path: Path, out: Path) -> None:
     """
     file = GgufFile(path)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
-        folder = Path(temporary) / "model"
+    with temporary_folder(f".{out.name}", out.parent) as temporary:
+        folder = temporary / "model"
         folder.mkdir()
         write_parts(file, folder)
         folder.rename(out)
