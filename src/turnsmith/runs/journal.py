@@ -140,7 +140,8 @@ def _find_arrays(arrays: np.ndarray, trajectory_id: str, offset: int, size: int)
     """Return views of one trajectory's arrays. Raises ValueError if they are incomplete or of another trajectory."""
     record = arrays[offset : offset + size]
     if len(record) < size:
-        raise ValueError(f"the arrays of {trajectory_id} are incomplete: {len(record)} of {size} bytes")
+        held = f"the .arrays file beside it has {len(record)} of {size} bytes"
+        raise ValueError(f"the arrays of {trajectory_id} are incomplete: {held}")
     start = 8 + int.from_bytes(record[:8].tobytes(), "little")
     header = json.loads(record[8:start].tobytes())
     owner = header.pop("__metadata__")["trajectory_id"]

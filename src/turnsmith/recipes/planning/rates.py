@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from turnsmith.recipes.planning.hardware import CPU, Hardware
 from turnsmith.recipes.planning.simulation import Speed
+from turnsmith.recipes.planning.workload import ASSUMED_ACT_S, ASSUMED_GRADE_S
 from turnsmith.training.shape import ModelShape
 
 TRAINING_SHARE = 0.3
@@ -79,7 +80,8 @@ def describe_hardware(hardware: Hardware) -> list[str]:
 def describe_assumptions(step_s: float) -> list[str]:
     """Describe in sentences what a plan without a finished run assumes; `step_s` is the time of a step besides arithmetic."""
     return [
-        "sizes of episodes: assumed (recipes/planning/workload.py)",
+        f"sizes of episodes: assumed, e.g. {ASSUMED_ACT_S:g} s for a command, {ASSUMED_GRADE_S:g} s for grading; "
+        "--from RUN replaces them",
         f"training reaches {TRAINING_SHARE:.0%} of the peak, the engine {DECODING_SHARE:.0%} of bandwidth and peak",
         f"a decode step takes {1_000 * step_s:.3g} ms besides its arithmetic",
     ]
