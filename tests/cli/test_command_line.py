@@ -235,10 +235,28 @@ def test_doctor_checks_a_chat_template(turnsmith, model_directory, tmp_path):
     (thinking / "chat_template.jinja").write_text(
         template.replace("message.content", "message.content.split('</think>')[-1]")
     )
-    weights, finding = json.loads(turnsmith(*options, thinking).stdout)
-    assert (weights["name"], weights["ok"], finding["ok"]) == ("weights", True, False)
+    weights, architecture, finding = json.loads(turnsmith(*options, thinking).stdout)
+    assert (weights["ok"], architecture["ok"], finding["ok"]) == (True, True, False)
     assert "--model.chat.template keep-turns" in finding["remedy"]
     assert "append" in turnsmith(*options, thinking, "--model.chat.template", "keep-turns").stdout
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"model_type": "gemma2"}, "attn_logit_softcapping"),
+        ({"model_type": "gemma3_text"}, "sliding_window"),
+        ({"model_type": "gemma3"}, "sliding_window"),
+        ({"model_type": "mistral", "sliding_window": 4096}, "sliding_window 4096"),
+    ],
+)
+def test_doctor_names_an_architecture_that_loading_refuses(turnsmith, model_directory, tmp_path, fields, named):
+    model = shutil.copytree(model_directory, tmp_path / "model")
+    (model / "config.json").write_text(json.dumps(fields))
+    result = turnsmith("doctor", "--json", "--model.path", model)
+    found = {finding["name"]: finding for finding in json.loads(result.stdout)}
+    assert not found["architecture"]["ok"] and named in found["architecture"]["detail"]
+    assert "plain causal attention" in found["architecture"]["remedy"]
 
 
 def halve(model):

@@ -1,6 +1,7 @@
 """`doctor`: checks of this machine, or of the files, the tokenizer and the chat template of a model."""
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -38,7 +39,7 @@ def doctor(
 ) -> None:
     """Check this machine or a model, and print remedies.
 
-    With --model.path, check the weights and the chat template of that model.
+    With --model.path, check weights, architecture and chat template of that model.
     """
     if model:
         chat = ChatConfig(template=template, system_prompt=system_prompt)
@@ -53,22 +54,43 @@ def doctor(
 
 
 def examine_model(path: str, chat: ChatConfig) -> "list[MachineCheck]":
-    """Check a model's weights and chat template, and render an example. Raises UsageError if a file is missing or bad."""
+    """Check a model's weights, architecture and chat template, and render an example.
+
+    Raises UsageError if a file is missing or bad.
+    """
     from turnsmith.chat.tokenizers import load_renderer  # importing transformers takes seconds
     from turnsmith.sandboxes.probes import MachineCheck
-    from turnsmith.training.configuration import read_config
     from turnsmith.training.directories import check_model, find_model
 
     check_model(path)
-    kind = read_config(find_model(path)).model_type
-    weights = MachineCheck("weights", True, f"model type {kind}, complete by their headers")
+    findings = [MachineCheck("weights", True, "complete by their headers"), examine_architecture(find_model(path))]
     try:
         renderer = load_renderer(find_model(path), chat)
     except UsageError as error:
-        fault, _, remedy = str(error).rpartition(": ")
-        return [weights, MachineCheck("conversations", False, fault, remedy)]
-    findings = {"conversations": "new turns only append tokens", **show_template(renderer)}
-    return [weights, *(MachineCheck(name, True, detail) for name, detail in findings.items())]
+        return [*findings, refuse("conversations", error)]
+    texts = {"conversations": "new turns only append tokens", **show_template(renderer)}
+    return [*findings, *(MachineCheck(name, True, detail) for name, detail in texts.items())]
+
+
+def examine_architecture(directory: Path) -> "MachineCheck":
+    """Check that trainer and engine compute all that a model's configuration asks for. Raises UsageError if it is damaged."""
+    from turnsmith.sandboxes.probes import MachineCheck
+    from turnsmith.training.configuration import check_supported, read_config
+
+    config = read_config(directory)
+    try:
+        check_supported(config, directory)
+    except UsageError as error:
+        return refuse("architecture", error)
+    return MachineCheck("architecture", True, f"model type {config.model_type}, plain causal attention")
+
+
+def refuse(name: str, error: UsageError) -> "MachineCheck":
+    """Return a failed check with fault and remedy of an error."""
+    from turnsmith.sandboxes.probes import MachineCheck
+
+    fault, _, remedy = str(error).rpartition(": ")
+    return MachineCheck(name, False, fault, remedy)
 
 
 def show_template(renderer: "ChatRenderer") -> dict[str, str]:

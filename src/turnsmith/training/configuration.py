@@ -46,6 +46,7 @@ def extend_context(config: PretrainedConfig, scaling: RopeScaling, directory: Pa
 
 def check_supported(config: PretrainedConfig, directory: Path) -> None:
     """Raise UsageError if a model has features that trainer and engine do not compute, such as a sliding window."""
+    config = config.get_text_config()  # models that also take images keep the fields of their text part there
     fields = [name for name in UNSUPPORTED_FIELDS if getattr(config, name, None) not in (None, 1.0)]
     # Qwen2 configures a window but leaves it off; Mistral has no switch, so its window is in use.
     if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
