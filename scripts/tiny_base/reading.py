@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerFast
 from tiny_base.imitation import make_sample
 from tiny_base.lessons import find_body
 from tiny_base.rehearsal import AGENT
-from tiny_base.teacher import spoil, write_edit
+from tiny_base.teacher import write_edit
+from turnsmith.agent.expert.mistakes import spoil
 from turnsmith.agent.tools.files import TextFile
 from turnsmith.agent.tools.viewing import line_into_view, render_window
 from turnsmith.synthesis.practice.functions import TRAIN_KINDS, Function

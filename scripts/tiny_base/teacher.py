@@ -1,11 +1,11 @@
 """Scripted teacher that plays lessons with the real tools, with or without faults."""
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tiny_base.lessons import Lesson
+from turnsmith.agent.expert.mistakes import spoil
 
 
 @dataclass(frozen=True)
@@ -73,21 +73,6 @@ class Teacher:
 def write_edit(first: int, last: int, body: Sequence[str]) -> str:
     """Return the command that replaces lines `first` to `last` by a new body."""
     return f"edit {first}:{last} << 'EOF'\n" + "\n".join(body) + "\nEOF"
-
-
-def spoil(lines: list[str], rng: random.Random) -> list[str]:
-    """Return a wrong fix: another operator, or a name replaced by another."""
-    text = "\n".join(lines)
-    operators = list(re.finditer(r" (\+|-|\*|<=|>=|<|>|==) ", text))
-    names = list(re.finditer(r"\b[a-z]{3,}\b", text))
-    if operators and rng.random() < 0.5:
-        found = rng.choice(operators)
-        sign = rng.choice([s for s in ("+", "-", "*", "<", ">") if s != found[1]])
-        return (text[: found.start(1)] + sign + text[found.end(1) :]).split("\n")
-    if not names:
-        return [*lines[:-1], lines[-1] + "0"]
-    found, other = rng.choice(names), rng.choice(names)
-    return (text[: found.start()] + other[0] + text[found.end() :]).split("\n")
 
 
 def malform(thought: str, command: str, rng: random.Random) -> str:

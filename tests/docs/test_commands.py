@@ -57,6 +57,10 @@ RUNS = {
     "turnsmith mismatch runs/mine": "turnsmith mismatch runs/mine",
     "turnsmith audit runs/mine --limit 200": "turnsmith audit runs/mine --limit 5",
     "turnsmith export runs/mine --out models/mine": "turnsmith export runs/mine --out models/mine",
+    "turnsmith tasks make --practice 64 --out tasks/cold": "turnsmith tasks make --practice 4 --out tasks/cold",
+    "turnsmith tasks demonstrate tasks/cold --out demonstrations --config configs/smollm2.toml": (
+        "turnsmith tasks demonstrate tasks/cold --out demonstrations --config configs/smollm2.toml"
+    ),
     "turnsmith doctor --model.path DIR": "turnsmith doctor --model.path models/mine",
     "turnsmith provenance runs/mine": "turnsmith provenance runs/mine",
     "turnsmith resume RUN --tracking '[\"tensorboard\"]'": "turnsmith resume runs/mine --tracking '[\"tensorboard\"]'",

@@ -97,7 +97,7 @@ def folder(tmp_path: Path) -> RunFolder:
 def make_run(folder, tmp_path, provider, monkeypatch):
     """Return a run as a new process sees it: new weights, the same run folder, tasks `a`, `b`, `c`."""
     # Hand-made trajectories carry tokens that no policy sampled.
-    monkeypatch.setattr(sampler_check, "NUM_TOKENS", 0)
+    monkeypatch.setattr(sampler_check, "count_checked", lambda trajectories: 0)
     monkeypatch.setattr(loop, "MAX_FORMAT_ERRORS", 9)
 
     def make(config: RunConfig = CONFIG, seed: int = 0) -> RunContext:

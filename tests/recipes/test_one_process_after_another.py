@@ -20,8 +20,9 @@ from turnsmith.recipes import rft
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate
+from turnsmith.recipes.fine_tuning import make_epochs, make_loss
 from turnsmith.recipes.recipe import run_parts
-from turnsmith.recipes.rft import keep_resolved, make_epochs, make_loss, render_samples, run_rft
+from turnsmith.recipes.rft import keep_resolved, render_samples, run_rft
 from turnsmith.recipes.rl import collect, resume, run_stage
 from turnsmith.recipes.steps import take_steps
 from turnsmith.runs.journal import append_trajectory, read_trajectories
@@ -176,7 +177,7 @@ def test_rft_batch_unit_decides_how_batches_are_counted(make_run, unit, num_step
     run, rft = make_run(), RFT.model_copy(update={"batch_size": 1, "batch_unit": unit})
     rft = rft.model_copy(update={"optimizer": rft.optimizer.model_copy(update={"max_tokens_per_micro_batch": 100_000})})
     samples = render_samples([make_attempt(f"rft/{t}/0", YES) for t in "abc"], run.train_tasks, run)
-    assert len(make_epochs(samples, rft, seed=0)) == num_steps
+    assert len(make_epochs(samples, "rft", rft, seed=0)) == num_steps
 
 
 def test_rft_trains_with_the_prompt_without_demonstration(make_run):
@@ -197,7 +198,7 @@ async def test_rft_loss_is_the_mean_over_the_tokens_of_a_batch(make_run):
     samples = render_samples(attempts, run.train_tasks, run)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
     trainer = LocalTrainer(model_of(run), still, total_steps=2)
-    batches = make_epochs(samples, RFT, seed=0)
+    batches = make_epochs(samples, "rft", RFT, seed=0)
     parameters, gradients = list(trainer.model.parameters()), []
     trainer.optimizer.register_step_pre_hook(lambda *_: gradients.append([p.grad.clone() for p in parameters]))
     await take_steps(trainer, batches, make_loss, "training", Silence())

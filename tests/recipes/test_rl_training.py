@@ -101,7 +101,7 @@ async def test_the_trainer_scores_a_random_part_if_the_engines_logprobs_are_used
     moved = await sampled(attempts(2, 2, 2, 2), 0.1)
     samples, groups = [to_sample(attempt, 1.0) for attempt in moved], to_groups(moved, STAGE)
     engines = STAGE.model_copy(update={"old_logprobs": "engine"})
-    monkeypatch.setattr(rl, "NUM_TOKENS", samples[0].num_loss_tokens + 1)
+    monkeypatch.setattr(rl, "count_checked", lambda trajectories: samples[0].num_loss_tokens + 1)
     parts = [rl.choose_scored(samples, groups, Iteration(number, engines, bare_run())) for number in range(8)]
     assert {len(part) for part in parts} == {2}
     assert len({part[0].trajectory_id for part in parts}) > 1

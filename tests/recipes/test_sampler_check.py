@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 from pytest import fixture, mark, raises
@@ -164,7 +165,7 @@ def test_a_weak_filter_exceeds_the_tolerance(concentration):
 async def test_tokens_of_another_policy_stop_the_run_before_weights_change(make_run, folder, monkeypatch):
     """The log-prob gap is allowed to be large here, so only the bound on filters can stop the run."""
     run = make_run()
-    monkeypatch.setattr(sampler_check, "NUM_TOKENS", 8_192)
+    monkeypatch.setattr(sampler_check, "count_checked", lambda trajectories: 8_192)
     monkeypatch.setattr(sampler_check, "STOP_SHARE", 0.1)
     for task in run.train_tasks.tasks:
         for index, outcome in enumerate((Outcome.RESOLVED, Outcome.UNRESOLVED)):
@@ -178,7 +179,7 @@ async def test_tokens_of_another_policy_stop_the_run_before_weights_change(make_
 
 async def test_a_weak_temperature_is_named_after_several_iterations(model, make_run, monkeypatch):
     run = make_run(CONFIG.model_copy(update={"logprob_gap": CHECKED.logprob_gap}))
-    monkeypatch.setattr(sampler_check, "NUM_TOKENS", 8_192)
+    monkeypatch.setattr(sampler_check, "count_checked", lambda trajectories: 8_192)
     trainer, warnings = LocalTrainer(model, OptimizerConfig()), []
     for number in range(8):
         trajectories = await asyncio.to_thread(collect, model, SamplingParams(temperature=0.95), number)
@@ -196,3 +197,10 @@ def test_trajectories_are_drawn_until_they_hold_enough_tokens(model):
     assert draw(trajectories, 3 * NUM_TOKENS, seed=0) != draw(trajectories, 3 * NUM_TOKENS, seed=1)
     assert draw(trajectories, 0, seed=0) == draw([], 100, seed=0) == []
     assert len(draw(trajectories, 10**9, seed=0)) == len(trajectories)
+
+
+def test_a_small_iteration_checks_a_share_of_its_tokens_and_a_large_one_a_fixed_number():
+    def count(num):
+        return sampler_check.count_checked([SimpleNamespace(sampled=np.ones(num, bool))])
+
+    assert [count(num) for num in (100, 20_000, 81_920, 10**6)] == [1_024, 2_000, 8_192, 8_192]

@@ -13,6 +13,7 @@ import typer
 from turnsmith import __version__
 from turnsmith.cli import (
     curating,
+    demonstrating,
     grading,
     importing,
     models,
@@ -77,6 +78,7 @@ def make_app() -> typer.Typer:
     for command in (mine, rebuild, make, qualify, stats):
         tasks.command(command.__name__)(command)
     tasks.command("check", hidden=True, add_help_option=False, context_settings=OVERRIDES)(check)
+    tasks.command("demonstrate", context_settings=OVERRIDES, epilog=demonstrating.HINT)(demonstrating.demonstrate)
     tasks.command("images")(show_images)
     for name, added in {**importing.COMMANDS, **curating.COMMANDS}.items():
         tasks.command(name)(added)

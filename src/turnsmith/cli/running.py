@@ -40,17 +40,17 @@ Out = Annotated[Path | None, typer.Option("--out", metavar="RUN", help="Run fold
 Predictions = Annotated[
     Path | None, typer.Option("--predictions", metavar="FILE", help="Write the patches as SWE-bench's preds.jsonl.")
 ]
-WHOLE = """Run the whole recipe: base, RFT, RL and evaluations.
+WHOLE = """Run the whole recipe: base, cold start, RFT, RL and evaluations.
 
-Start from the base policy, apply rejection fine-tuning and the RL stages, and evaluate each checkpoint."""
+Start from the base policy, apply cold start, rejection fine-tuning and the RL stages, and evaluate each checkpoint."""
 LEARNING = {
-    "run": (WHOLE, ["rft", "stages", "eval_tasks"]),
+    "run": (WHOLE, ["cold_start", "rft", "stages", "eval_tasks"]),
     "rft": ("Run rejection fine-tuning (RFT) only.", ["rft"]),
     "rl": ("Run RL only, from the model at model.path.", ["stages"]),
     "eval": ("Evaluate the model at model.path.", ["eval_tasks"]),
 }
 """Command that takes a configuration → its help text, and the parts of a configuration of which it needs at least one."""
-SECTIONS = {"rft": "[rft]", "stages": "[[stages]]", "eval_tasks": "[eval_tasks.NAME]"}
+SECTIONS = {"cold_start": "[cold_start]", "rft": "[rft]", "stages": "[[stages]]", "eval_tasks": "[eval_tasks.NAME]"}
 """Part of a run → heading of its section in a configuration file."""
 
 
@@ -138,7 +138,7 @@ def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
         raise UsageError(
             f"{file} has nothing for `turnsmith {command}` to run: add {sections}; missing keys have defaults"
         )
-    nothing: dict[str, Any] = {"rft": None, "stages": []}
+    nothing: dict[str, Any] = {"cold_start": None, "rft": None, "stages": []}
     return config.model_copy(update={part: empty for part, empty in nothing.items() if part not in wanted})
 
 

@@ -105,7 +105,14 @@ def configure(file: Path | None, overrides: list[str]) -> RunConfig:
     if file is None and not any(word.startswith(POLICY_KEYS) for word in overrides):
         raise UsageError("no policy is given: add --model.path DIR, --engine options, or --config FILE")
     config = lay_over(read_toml(file) if file else {}, overrides, file or Path("the command line"), RunConfig)
-    parts: dict[str, Any] = {"rft": None, "stages": [], "train_tasks": None, "eval_tasks": {}, "tracking": {}}
+    parts: dict[str, Any] = {
+        "cold_start": None,
+        "rft": None,
+        "stages": [],
+        "train_tasks": None,
+        "eval_tasks": {},
+        "tracking": {},
+    }
     is_given = "max_context" in config.agent.model_fields_set
     config = make_paths_absolute(config.model_copy(update=parts))
     refuse_faulty(config)

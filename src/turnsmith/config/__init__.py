@@ -17,9 +17,20 @@ from turnsmith.config.run import RunConfig
 from turnsmith.config.sandbox import SandboxConfig
 from turnsmith.config.section import PathKey, Section
 from turnsmith.config.tasks import TRAIN, TaskSetConfig
-from turnsmith.config.training import RFT, Moments, OptimizerConfig, RFTConfig, StageConfig, TrainerConfig
+from turnsmith.config.training import (
+    COLD_START,
+    RFT,
+    ColdStartConfig,
+    ImitationConfig,
+    Moments,
+    OptimizerConfig,
+    RFTConfig,
+    StageConfig,
+    TrainerConfig,
+)
 
 __all__ = [
+    "COLD_START",
     "RFT",
     "ROUNDING_GAP",
     "TRAIN",
@@ -27,10 +38,12 @@ __all__ = [
     "AuditConfig",
     "ChatConfig",
     "ClusterConfig",
+    "ColdStartConfig",
     "EndpointConfig",
     "EngineConfig",
     "EvalConfig",
     "GapConfig",
+    "ImitationConfig",
     "ModelConfig",
     "Moments",
     "OptimizerConfig",

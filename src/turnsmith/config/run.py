@@ -15,7 +15,15 @@ from turnsmith.config.rollouts import AuditConfig, RolloutConfig
 from turnsmith.config.sandbox import SandboxConfig
 from turnsmith.config.section import PathKey, Section
 from turnsmith.config.tasks import TRAIN, TaskSetConfig
-from turnsmith.config.training import RFT, RFTConfig, StageConfig, TrainerConfig
+from turnsmith.config.training import (
+    COLD_START,
+    RFT,
+    ColdStartConfig,
+    ImitationConfig,
+    RFTConfig,
+    StageConfig,
+    TrainerConfig,
+)
 
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """Pattern of names of stages and task sets, which are also folder names: no path separators, no leading dot."""
@@ -51,6 +59,8 @@ class RunConfig(Section):
     """Scheduling of episodes and gradings."""
     audit: AuditConfig = AuditConfig()
     """Audit of resolved patches for tampering with the tests."""
+    cold_start: ColdStartConfig | None = None
+    """Imitation of demonstrations before all other training; none if absent."""
     rft: RFTConfig | None = None
     """Rejection fine-tuning; none if absent."""
     stages: list[StageConfig] = []
@@ -73,7 +83,7 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> "RunConfig":
-        stages = Counter(["base", RFT, *(stage.name for stage in self.stages)])
+        stages = Counter(["base", COLD_START, RFT, *(stage.name for stage in self.stages)])
         twice = [name for name, count in stages.items() if count > 1]
         if twice:
             raise ValueError(f"two stages are called {twice[0]!r}: give each stage a name of its own")
@@ -88,7 +98,7 @@ class RunConfig(Section):
     def _evaluation_is_held_out(self) -> "RunConfig":
         train = self.train_tasks
         if not train:
-            if self.rft or self.stages:
+            if self.collects:
                 raise ValueError("train_tasks is missing: RFT and RL need tasks to learn from")
             return self
         if train.split == "heldout":
@@ -116,9 +126,16 @@ class RunConfig(Section):
         return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
 
     @property
-    def training(self) -> dict[str, RFTConfig | StageConfig]:
-        """Training stages by name, in order: RFT, then the RL stages."""
-        return ({RFT: self.rft} if self.rft else {}) | {stage.name: stage for stage in self.stages}
+    def training(self) -> dict[str, ImitationConfig | StageConfig]:
+        """Training stages by name, in order: cold start, RFT, then the RL stages."""
+        imitation: dict[str, ImitationConfig | None] = {COLD_START: self.cold_start, RFT: self.rft}
+        given = {name: part for name, part in imitation.items() if part}
+        return {**given, **{stage.name: stage for stage in self.stages}}
+
+    @property
+    def collects(self) -> bool:
+        """Return True if the run collects trajectories to train on, for which it needs training tasks."""
+        return bool(self.stages) or (self.rft is not None and not self.rft.conversations)
 
     @property
     def warn_gap(self) -> float:

@@ -1,4 +1,4 @@
-"""Sections `[trainer]`, `[rft]` and `[[stages]]`: trainer, rejection fine-tuning and RL."""
+"""Sections `[trainer]`, `[cold_start]`, `[rft]` and `[[stages]]`: trainer, imitation of conversations, RFT and RL."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -6,10 +6,10 @@ from pydantic import Field, model_validator
 
 from turnsmith.config.section import PathKey, Section
 
-RFT = "rft"
-"""Name of the stage of RFT in the run folder and in results."""
+COLD_START, RFT = "cold_start", "rft"
+"""Names of the stages of cold start and RFT in the run folder and in results."""
 RFT_OPTIMIZER = {"learning_rate": 5e-6, "warmup_steps": 10}
-"""Defaults of `[rft.optimizer]` that differ from those of RL (paper App. C)."""
+"""Defaults of `[rft.optimizer]` and `[cold_start.optimizer]` that differ from those of RL (paper App. C)."""
 
 
 Moments = Literal["float32", "bfloat16", "8bit", "host"]
@@ -72,37 +72,51 @@ class OptimizerConfig(Section):
     """Maximum tokens of one forward and backward pass; a longer sample gets a pass of its own."""
 
 
-class RFTConfig(Section):
-    """Rejection fine-tuning."""
+class ImitationConfig(Section):
+    """Fine-tuning on given or collected trajectories: the common keys of `[cold_start]` and `[rft]`."""
 
     iterations: ClassVar[int] = 1
     """Number of iterations, which is not a key."""
-    rollouts_per_task: int = Field(10, ge=1)
-    """Rollouts of each task from the base policy (paper: 10)."""
     epochs: int = Field(1, ge=1)
-    """Passes over the kept trajectories (paper: 1)."""
+    """Passes over the trajectories (paper: 1)."""
     batch_size: int = Field(64, ge=1)
     """Batch size of an optimizer step, in `batch_unit` (paper: 64)."""
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
-    conversations: Annotated[str | None, PathKey()] = None
-    """Conversations to imitate instead of own rollouts: output of `tasks import`, or a run folder with `engine.kind` `openai`."""
-    demonstration: bool = True
-    """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
-    max_turns: int = Field(40, ge=1)
-    """Number of turns after which a rollout of the base policy ends (T_max in the paper)."""
     max_context: int = Field(65_536, ge=64)
-    """Largest trajectory of the base policy's rollouts, in tokens."""
+    """Longest trajectory to collect or imitate, in tokens; longer conversations are left out."""
+    save_minutes: float = Field(10.0, ge=0)
+    """Minutes after which the training is saved, at the end of a step, so that a resumed run continues there."""
     optimizer: OptimizerConfig = OptimizerConfig(**RFT_OPTIMIZER)
-    """Optimizer of RFT."""
+    """Optimizer of the part."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in_optimizer(cls, data: Any) -> Any:
-        """Use the defaults in `RFT_OPTIMIZER` for keys that `[rft.optimizer]` leaves out."""
+        """Use the defaults in `RFT_OPTIMIZER` for keys that the section `optimizer` leaves out."""
         if isinstance(data, dict) and isinstance(data.get("optimizer"), dict):
             return data | {"optimizer": RFT_OPTIMIZER | data["optimizer"]}
         return data
+
+
+class ColdStartConfig(ImitationConfig):
+    """Imitation of given conversations before all other training, for a base model that cannot act yet."""
+
+    conversations: Annotated[str, PathKey()]
+    """Conversations to imitate: output of `tasks demonstrate` or `tasks import`, or a run folder with `engine.kind` `openai`."""
+
+
+class RFTConfig(ImitationConfig):
+    """Rejection fine-tuning."""
+
+    rollouts_per_task: int = Field(10, ge=1)
+    """Rollouts of each task from the base policy (paper: 10)."""
+    conversations: Annotated[str | None, PathKey()] = None
+    """Conversations to imitate instead of own rollouts, as in `[cold_start]`."""
+    demonstration: bool = True
+    """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
+    max_turns: int = Field(40, ge=1)
+    """Number of turns after which a rollout of the base policy ends (T_max in the paper)."""
 
 
 class StageConfig(Section):

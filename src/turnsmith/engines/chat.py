@@ -39,6 +39,8 @@ class Reply:
     """Number of tokens in the request's messages, counted by the server or else estimated."""
     output_tokens: int
     """Number of sampled tokens, hidden reasoning included; counted by the server or else estimated."""
+    trains: bool = True
+    """False if fine-tuning must not imitate the turn, e.g. a mistake of a scripted expert."""
 
 
 @runtime_checkable

@@ -48,7 +48,7 @@ def announce(checkpoint: str, results: Sequence[EvalResult], progress: Progress)
 def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
     """Read the results of a run that trains nothing, if all its evaluations are finished; else return an empty list."""
     files = [folder.result(BASE, name) for name in config.eval_tasks]
-    if config.rft or config.stages or not all(file.exists() for file in files):
+    if config.training or not all(file.exists() for file in files):
         return []
     return [EvalResult.model_validate(read_json(file)) for file in files]
 

@@ -87,7 +87,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
         yield partial(choose_algorithm, stage)
         if stage.curriculum_from:
             yield partial(find_stage, stage.curriculum_from)
-    needed = config.task_sets if config.rft or config.stages else config.eval_tasks
+    needed = config.task_sets if config.collects else config.eval_tasks
     for name, task_set in needed.items():
         if task_set.path:
             yield partial(read_task_set, name, Path(task_set.path), PARSERS, task_set)
@@ -99,9 +99,9 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
 
 def refuse_training(config: RunConfig) -> None:
     """Raise UsageError if the configuration trains with an engine that exchanges messages instead of token ids."""
-    if config.rft or config.stages:
+    if config.training:
         raise UsageError(
-            f"engine.kind {config.engine.kind} gives text without token ids and log-probs, which RFT and RL need: to train on "
+            f"engine.kind {config.engine.kind} gives text without token ids and log-probs, which training needs: to train on "
             "samples of a vLLM server, use engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it by "
             "`turnsmith eval` on training tasks, and name that run folder in rft.conversations of a run of another engine"
         )

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.config import ImitationConfig
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import digest_patch
+from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.results import read_config
 from turnsmith.recipes.task_sets import read_known_sets
 from turnsmith.runs.folder import RunFolder, read_records
@@ -152,7 +154,7 @@ def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> C
     """Convert a trajectory to a conversation that ends with a model message. Turns without a command are left out of the loss."""
     messages = list(trajectory.prompt)
     for turn in trajectory.turns:
-        messages.append(Message(role="assistant", text=turn.text, trains=turn.command is not None))
+        messages.append(Message(role="assistant", text=turn.text, trains=turn.trains and turn.command is not None))
         messages.append(Message(role="user", text=turn.observation))
     while messages[-1].role != "assistant" or not messages[-1].text:
         messages.pop()
@@ -172,3 +174,23 @@ def name_origin(folder: RunFolder) -> str:
         return str(folder.path)
     endpoint = read_config(folder).engine.openai
     return f"{endpoint.model} at {endpoint.address}, in {folder.path}" if endpoint else str(folder.path)
+
+
+def check_conversations(part: str, path: str, run: RunContext) -> None:
+    """Raise UsageError if the conversations of an unfinished part are missing, or are about a task of an evaluation set."""
+    if not run.folder.iteration(part, 0).metrics.exists():
+        known = read_conversations(Path(path), run.config.sandbox.min_isolation)
+        refuse_evaluated(known, Path(path), run.eval_tasks)
+
+
+def load_conversations(
+    part: str, path: str, limits: ImitationConfig, run: RunContext
+) -> tuple[list[Sample], dict[str, float]]:
+    """Make samples of another agent's resolved conversations; return samples and metrics. Raises UsageError."""
+    conversations = read_conversations(Path(path), run.config.sandbox.min_isolation)
+    samples, counts = load_samples(conversations, Path(path), run.token_policy.renderer, limits.max_context)
+    run.progress.log(
+        f"{part}: {len(samples)} conversations of {name_origin(RunFolder(Path(path)))}, re-tokenised: their text is imitated "
+        "under the chat template of model.path"
+    )
+    return samples, counts

@@ -1,14 +1,13 @@
-"""Whole recipe (arXiv 2508.03501): base → rejection fine-tuning → RL stages, with an evaluation of each checkpoint.
+"""Whole recipe (arXiv 2508.03501): base → cold start, if any → RFT → RL stages, with an evaluation of each checkpoint.
 
 Finished work is stored in the run folder and never repeated, so the same call starts or resumes a run.
 """
 
 from contextlib import closing
-from pathlib import Path
 
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
-from turnsmith.config import RFT, TRAIN, RunConfig
+from turnsmith.config import COLD_START, RFT, TRAIN, RunConfig
 from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.grading.grading import Grader
 from turnsmith.qualification.task_set import admit, leave_out_unfit
@@ -110,7 +109,7 @@ async def prepare_run(
 ) -> RunContext:
     """Make or read the task sets, and build the run's context. Raises UsageError."""
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
-    if config.train_tasks and config.training:
+    if config.train_tasks and config.collects:
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)
         train_tasks = await admit(train_tasks, config, provider, progress)
     else:
@@ -131,16 +130,22 @@ async def prepare_run(
 
 
 async def run_parts(run: RunContext) -> list[EvalResult]:
-    """Evaluate the base model, then run RFT and each RL stage, each followed by an evaluation."""
+    """Evaluate the base model, then run cold start, RFT and each RL stage, each followed by an evaluation."""
     run = keep_fitting(run)
     config, pool = run.config, run.train_tasks
     if config.training:
         # Training imports torch, which a run with an endpoint does not need.
-        from turnsmith.recipes.rft import check_conversations, run_rft
+        from turnsmith.recipes.cold_start import run_cold_start
+        from turnsmith.recipes.imitation import check_conversations
+        from turnsmith.recipes.rft import run_rft
         from turnsmith.recipes.rl import run_stage
-    if config.rft and config.rft.conversations:
-        check_conversations(Path(config.rft.conversations), run)
+    for part in (COLD_START, RFT):
+        if path := getattr(config.training.get(part), "conversations", None):
+            check_conversations(part, path, run)
     results = await evaluate_all(run.eval_tasks, BASE, run)
+    if config.cold_start:
+        await run_cold_start(config.cold_start, run)
+        results += await evaluate_all(run.eval_tasks, COLD_START, run)
     if config.rft:
         await run_rft(config.rft, pool, run)
         results += await evaluate_all(run.eval_tasks, RFT, run)

@@ -25,7 +25,7 @@ from turnsmith.recipes.context import Iteration, RunContext
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
 from turnsmith.recipes.metrics import describe, find_standing, merge_steps, report
-from turnsmith.recipes.sampler_check import NUM_TOKENS, check_sampler, draw, measure_gap
+from turnsmith.recipes.sampler_check import check_sampler, count_checked, draw, measure_gap
 from turnsmith.recipes.steps import batch_samples, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
 from turnsmith.rollouts.rollout import plan_rollouts
@@ -161,7 +161,7 @@ def choose_scored(samples: list[Sample], groups: Sequence[Group], iteration: Ite
     if iteration.stage.old_logprobs == "trainer":
         return samples
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
-    drawn = {each.trajectory_id for each in draw(trajectories, NUM_TOKENS, iteration.seed("sampler"))}
+    drawn = {each.trajectory_id for each in draw(trajectories, count_checked(trajectories), iteration.seed("sampler"))}
     return [sample for sample in samples if sample.trajectory_id in drawn] or samples
 
 

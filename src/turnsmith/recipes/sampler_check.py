@@ -30,8 +30,11 @@ from turnsmith.training.base import Surprisal, Trainer
 from turnsmith.training.sampler_settings import ALTERNATIVES, VALUES, Alternative, find_best, least_evidence, pool
 from turnsmith.types import Sample, Trajectory
 
-NUM_TOKENS = 8_192
-"""Number of sampled tokens per iteration, from random trajectories, on which the engine's sampler settings are checked."""
+NUM_TOKENS, MIN_TOKENS, SHARE = 8_192, 1_024, 0.1
+"""Number of sampled tokens per iteration, from random trajectories, on which the engine's sampler settings are checked.
+
+A small iteration checks the share `SHARE` of its tokens, at least `MIN_TOKENS`, so that the check costs little beside training.
+"""
 FALSE_ALARMS = 1e-4
 """Largest fraction of iterations in which the check wrongly warns that a correct engine uses another sampler setting."""
 WARN_SHARE = 0.05
@@ -60,13 +63,19 @@ def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
 
 async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], iteration: Iteration) -> Metrics:
     """Check on random trajectories that the engine samples from the policy. Raises TrainingError if it clearly does not."""
-    chosen = draw(trajectories, NUM_TOKENS, iteration.seed("sampler"))
+    chosen = draw(trajectories, count_checked(trajectories), iteration.seed("sampler"))
     if not chosen:
         return {}
     measured = await measure_surprisal(trainer, chosen, iteration.stage)
     evidence = pool(iteration.read_previous_evidence(), measured.evidence, ALARM_NATS)
     write_json(iteration.files.evidence, {str(each): nats for each, nats in evidence.items()})
     return measure_filter(measured) | describe_evidence(evidence)
+
+
+def count_checked(trajectories: Sequence[Trajectory]) -> int:
+    """Count the sampled tokens of an iteration that are checked."""
+    num_sampled = sum(int(trajectory.sampled.sum()) for trajectory in trajectories)
+    return min(NUM_TOKENS, max(MIN_TOKENS, math.ceil(SHARE * num_sampled)))
 
 
 def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list[Trajectory]:

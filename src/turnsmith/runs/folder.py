@@ -76,6 +76,10 @@ class IterationFolder:
     trainer_logprobs = File("trainer_logprobs.safetensors")
     """File of the trainer's log-probs before the first optimizer step: trajectory id → float32 array, parallel to the tokens."""
     checkpoint = File("checkpoint")
+    steps = File("steps.json")
+    """JSON file of a finished cold start or RFT: list of the metrics of each optimizer step."""
+    saves = File("saves")
+    """Folder of the saves of an unfinished cold start or RFT."""
 
 
 @dataclass(frozen=True)

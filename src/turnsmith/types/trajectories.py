@@ -69,6 +69,8 @@ class Turn(Record):
     """Exit code of the command; None if no command ran."""
     finish_reason: str = "stop"
     """`stop` at the end of a turn, or `length` at the token limit."""
+    trains: bool = True
+    """False if fine-tuning on messages must not imitate the turn, e.g. a mistake that the next turns repair."""
     policy_version: int = 0
     """Number of weight updates before the turn was sampled."""
     digest: str = ""

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from turnsmith.config import RFT
+from turnsmith.config import COLD_START, RFT
 from turnsmith.io.files import replacing
 from turnsmith.runs.folder import RunFolder
 from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
@@ -100,11 +100,11 @@ def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> 
 
 
 def lay_out(stages: Sequence[str], iterations: Iterations) -> Spans:
-    """Lay out stages end to end by their numbers of iterations. RL begins at 0, RFT at −1.
+    """Lay out stages end to end by their numbers of iterations. RL begins at 0, an imitation before it at −1 or −2.
 
     Example: base, RFT and two stages of 5 iterations give (−1, −1), (−1, 0), (0, 5), (5, 10).
     """
-    spans, end = {}, -1.0 if RFT in stages else 0.0
+    spans, end = {}, -1.0 * sum(name in stages for name in (COLD_START, RFT))
     for stage in stages:
         start, end = end, end + sum(iteration.stage == stage for iteration in iterations)
         spans[stage] = start, end
@@ -122,7 +122,7 @@ def draw_resolved(axes: Axes, spans: Spans, iterations: Iterations, results: Res
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("iterations of RL")
-    if results or iterations:
+    if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="best", frameon=False, labelcolor=INK, borderaxespad=0.8)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from turnsmith.config import RFT, TRAIN, RunConfig, TaskSetConfig
+from turnsmith.config import COLD_START, RFT, TRAIN, RunConfig, TaskSetConfig
 from turnsmith.recipes.checkpoints import Checkpoint
 from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.ui.comparison import Comparison, describe_p
@@ -24,7 +24,10 @@ RECIPE_COLUMNS = {
 }
 """Heading of a column in the recipe's table → metric, which is summed over the iterations of a stage."""
 STAGE_KEYS = ("algorithm", "group_size", "tasks_per_iteration", "batch_size", "max_turns", "max_context")
+COLD_START_KEYS = ("epochs", "batch_size", "max_context", "conversations")
 RFT_KEYS = ("rollouts_per_task", "epochs", "batch_size", "max_turns", "max_context", "conversations")
+KEYS = {COLD_START: COLD_START_KEYS, RFT: RFT_KEYS}
+"""Part of the recipe → keys that the card shows; other parts are stages."""
 CHAT_KEYS = ("template", "system_prompt")
 AGENT_KEYS = ("scaffold", "prompts", "tools", "max_turns", "max_context", "max_new_tokens")
 
@@ -86,7 +89,7 @@ def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], che
     yield "## Recipe"
     yield to_table(["stage", *RECIPE_COLUMNS], (count_stage(folder, name, checkpoint) for name in stages))
     for name in stages:
-        yield f"`{name}`: {list_settings(config.training[name], RFT_KEYS if name == RFT else STAGE_KEYS)}"
+        yield f"`{name}`: {list_settings(config.training[name], KEYS.get(name, STAGE_KEYS))}"
     yield f"The agent: {list_settings(config.agent, AGENT_KEYS)}; seed {config.seed}"
     yield f"The chat: {list_settings(config.model.chat, CHAT_KEYS)}"
     if any(stage.permute_rewards for stage in config.stages if stage.name in stages):
@@ -97,8 +100,14 @@ def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[o
     """Return the row of a stage in the recipe's table: sums over its iterations up to the checkpoint."""
     num_done = checkpoint.num_done if stage == checkpoint.stage else folder.next_iteration(stage)
     metrics = [read_json(folder.iteration(stage, number).metrics) for number in range(num_done)]
-    counts = [{"iterations": 1, "samples/trained": each.get("rollouts/kept", 0), **each} for each in metrics]
+    counts = [{"iterations": 1, **count_imitated(each), **each} for each in metrics]
     return [stage, *(f"{sum(each.get(key, 0) for each in counts):g}" for key in RECIPE_COLUMNS.values())]
+
+
+def count_imitated(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Count the trajectories of an imitation, which were collected by the run or read as conversations."""
+    kept = metrics.get("rollouts/kept", metrics.get("conversations/kept", 0))
+    return {"samples/trained": kept, "rollouts/collected": metrics.get("conversations/read", 0)}
 
 
 def list_settings(section: Any, keys: Sequence[str]) -> str:
@@ -115,10 +124,20 @@ def name_value(value: object) -> object:
 
 
 def data_part(config: RunConfig, folder: RunFolder) -> Iterator[str]:
-    """Write the model card's section on data: task sets and their numbers of tasks."""
+    """Write the model card's section on data: task sets and their numbers of tasks, and imitated conversations."""
     yield "## Data"
-    rows = ([name, *describe_set(name, source, folder)] for name, source in config.task_sets.items())
-    yield to_table(["task set", "used for", "tasks from", "number"], rows)
+    used = config.task_sets if config.collects else config.eval_tasks
+    rows = [[name, *describe_set(name, source, folder)] for name, source in used.items()]
+    yield to_table(["task set", "used for", "tasks from", "number"], [*rows, *list_conversations(config, folder)])
+
+
+def list_conversations(config: RunConfig, folder: RunFolder) -> Iterator[list[object]]:
+    """Yield a row of the data table for each part that imitates conversations."""
+    for part in (COLD_START, RFT):
+        source, metrics = getattr(config.training.get(part), "conversations", None), folder.iteration(part, 0).metrics
+        if source and metrics.exists():
+            kept = f"{read_json(metrics).get('conversations/kept', 0):g}"
+            yield ["conversations", f"training ({part})", name_value(source), kept]
 
 
 def describe_set(name: str, source: TaskSetConfig, folder: RunFolder) -> list[object]:

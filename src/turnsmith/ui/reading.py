@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from turnsmith.config import RFT, TRAIN
+from turnsmith.config import COLD_START, RFT, TRAIN
 from turnsmith.config.extras import require
 from turnsmith.config.files import explain
 from turnsmith.engines.endpoint.account import Entry, read_entries
@@ -49,6 +49,7 @@ class Outline(BaseModel):
 
     train_tasks: SectionOutline | None = None
     eval_tasks: dict[str, SectionOutline] = {}
+    cold_start: dict[str, Any] | None = None
     rft: dict[str, Any] | None = None
     stages: list[StageOutline] = []
     sandbox: SectionOutline = SectionOutline()
@@ -56,8 +57,10 @@ class Outline(BaseModel):
 
     @property
     def stage_names(self) -> list[str]:
-        """Return the names of the run's stages in order: base, RFT, RL stages."""
-        return ["base", *([RFT] if self.rft is not None else []), *(stage.name for stage in self.stages)]
+        """Return the names of the run's stages in order: base, cold start, RFT, RL stages."""
+        imitation = {COLD_START: self.cold_start, RFT: self.rft}
+        given = [name for name, part in imitation.items() if part is not None]
+        return ["base", *given, *(stage.name for stage in self.stages)]
 
     @property
     def trains(self) -> bool:

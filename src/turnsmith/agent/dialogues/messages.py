@@ -57,6 +57,7 @@ class MessageDialogue:
             end=self.num_tokens,
             text=reply.text,
             finish_reason=reply.finish_reason,
+            trains=reply.trains,
             generate_s=time.monotonic() - started,
         )
 

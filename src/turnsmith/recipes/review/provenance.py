@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from turnsmith.algo.packing import pack
-from turnsmith.config import RFT
+from turnsmith.config import COLD_START, RFT
 from turnsmith.errors import UsageError
 from turnsmith.rollouts.samples import has_no_digest, prove, to_rft_sample, to_sample
 from turnsmith.runs.folder import RunFolder, read_json
@@ -81,8 +81,8 @@ def refuse_gaps(journal: Path, num_found: int) -> None:
 
 
 def count_retokenised(folder: RunFolder) -> int:
-    metrics = folder.iteration(RFT, 0).metrics
-    return int(read_json(metrics).get("samples/retokenised", 0)) if metrics.exists() else 0
+    files = [folder.iteration(part, 0).metrics for part in (COLD_START, RFT)]
+    return sum(int(read_json(metrics).get("samples/retokenised", 0)) for metrics in files if metrics.exists())
 
 
 def keep_with_digests(trajectories: Iterable[Trajectory], counts: ProvenanceCounts) -> Iterator[Trajectory]:

@@ -1,0 +1,28 @@
+"""Mistakes that the expert makes and repairs. Fine-tuning does not imitate them, only their repair."""
+
+import random
+import re
+from collections.abc import Sequence
+
+
+def spoil(lines: Sequence[str], rng: random.Random) -> list[str]:
+    """Return wrong code: another operator, or a name replaced by another name."""
+    text = "\n".join(lines)
+    operators = list(re.finditer(r" (\+|-|\*|<=|>=|<|>|==) ", text))
+    names = list(re.finditer(r"\b[a-z]{3,}\b", text))
+    if operators and rng.random() < 0.5:
+        found = rng.choice(operators)
+        sign = rng.choice([s for s in ("+", "-", "*", "<", ">") if s != found[1]])
+        return (text[: found.start(1)] + sign + text[found.end(1) :]).split("\n")
+    if len({name[0] for name in names}) < 2:
+        return [*lines[:-1], f"{lines[-1]}0" if lines else "0"]
+    found = rng.choice(names)
+    other = rng.choice([name[0] for name in names if name[0] != found[0]])
+    return (text[: found.start()] + other + text[found.end() :]).split("\n")
+
+
+def misspell(name: str, rng: random.Random) -> str:
+    """Return a name with one letter left out or doubled."""
+    position = rng.randrange(1, len(name)) if len(name) > 1 else 0
+    letter = "" if len(name) > 3 and rng.random() < 0.5 else 2 * name[position]
+    return name[:position] + letter + name[position + 1 :]
