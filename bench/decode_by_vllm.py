@@ -1,6 +1,6 @@
 """vLLM side of `decode.py`, run by an interpreter that has vLLM but not Turnsmith.
 
-    python decode_by_vllm.py MODEL EPISODES TURNS SAMPLED OBSERVED THREADS
+    python decode_by_vllm.py MODEL EPISODES TURNS SAMPLED OBSERVED THREADS DTYPE
 
 The script prints the seconds as a line of JSON: once for loading the model, then once for each seed read from stdin.
 """
@@ -13,7 +13,7 @@ import time
 
 
 def main() -> None:
-    model, *counts = sys.argv[1:]
+    model, *counts, dtype = sys.argv[1:]
     episodes, turns, sampled, observed, threads = map(int, counts)
     os.environ |= {"VLLM_CPU_OMP_THREADS_BIND": f"0-{threads - 1}", "VLLM_CPU_KVCACHE_SPACE": "2"}
     began = time.perf_counter()
@@ -21,7 +21,7 @@ def main() -> None:
 
     engine = vllm.LLM(
         model,
-        dtype="float32",
+        dtype=dtype,
         max_model_len=turns * (sampled + observed),
         max_num_seqs=episodes,
         enable_prefix_caching=True,

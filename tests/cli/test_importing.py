@@ -1,14 +1,12 @@
 """`tasks import` on the command line: every kind of source, what is refused, what is told of another set."""
 
-import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from http.server import ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
@@ -23,6 +21,7 @@ from support.data_sets.golden_rows import (
     SWE_GYM,
     SWE_REBENCH,
 )
+from support.data_sets.small_hub import SmallHub
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.sets.recognition import find_set
 
@@ -282,41 +281,6 @@ def test_lone_surrogates_are_replaced_on_import_and_reported_once(turnsmith, tmp
     assert task.model_extra["hints_text"] == "\N{REPLACEMENT CHARACTER}"
     hand = write_lines(tmp_path / "hand.jsonl", [task.model_dump() | {"problem_statement": "\ud800"}])
     assert turnsmith("tasks", "show", hand).exit_code == 0
-
-
-class SmallHub(BaseHTTPRequestHandler):
-    """The few answers of a hub that a download asks for: the files of one data set."""
-
-    files: ClassVar[dict[str, bytes]] = {}
-    commit = "0123456789abcdef0123456789abcdef01234567"
-
-    def do_GET(self):
-        self.answer(with_body=True)
-
-    def do_HEAD(self):
-        self.answer(with_body=False)
-
-    def answer(self, *, with_body):
-        if "/tree/" in self.path:
-            listed = [
-                {"type": "file", "path": name, "size": len(held), "oid": "0"} for name, held in self.files.items()
-            ]
-            body = json.dumps(listed).encode()
-        elif self.path.startswith("/api/datasets/shop/rows"):
-            siblings = [{"rfilename": name} for name in self.files]
-            body = json.dumps({"_id": "1", "id": "shop/rows", "sha": self.commit, "siblings": siblings}).encode()
-        else:
-            body = self.files.get(self.path.partition(f"/resolve/{self.commit}/")[2])
-        self.send_response(200 if body is not None else 404)
-        self.send_header("Content-Length", str(len(body or b"")))
-        self.send_header("ETag", f'"{hashlib.sha256(body or b"").hexdigest()}"')
-        self.send_header("X-Repo-Commit", self.commit)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(body or b"")
-
-    def log_message(self, *arguments):
-        pass
 
 
 @pytest.mark.slow

@@ -21,16 +21,9 @@ save_minutes = 0
 CONFIG = f"""
 seed = 3
 model.threads = 1
-[eval_tasks.practice]
-practice_tasks = 1
-split = "heldout"
-difficulty = 0.0
 [rollouts]
 concurrency = 4
 tests_timeout_s = 60.0
-[eval]
-num_runs = 1
-k = 1
 [cold_start]{IMITATION}
 [rft]{IMITATION}
 {SMALL_AGENT.replace("1280", "4096")}"""

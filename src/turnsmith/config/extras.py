@@ -25,7 +25,7 @@ EXTRAS = {
     "endpoint": Extra("a model behind an OpenAI-compatible address", ("openai",)),
     "data": Extra("Parquet and Arrow files, tasks decontaminate", ("pyarrow", "datasketch")),
     "mine": Extra("packages for the tests of a repository: tasks mine, tasks rebuild, solve", ("uv",)),
-    "hub": Extra("data sets of the Hugging Face hub by name", ("huggingface_hub",)),
+    "hub": Extra("models and data sets of the Hugging Face hub by name", ("huggingface_hub",)),
     "gguf": Extra("models in GGUF files: models get", ("gguf",)),
     "view": Extra("runs in a browser or a terminal: view", ("starlette", "uvicorn", "textual")),
     "tensorboard": Extra("metrics in TensorBoard", ("tensorboard",)),

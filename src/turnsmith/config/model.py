@@ -31,7 +31,7 @@ class ModelConfig(Section):
     """Base policy."""
 
     path: Annotated[str, PathKey()] = "tiny"
-    """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
+    """Hugging Face model directory, `hub:OWNER/NAME` after `turnsmith models get`, or `tiny`, the policy of the package."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number format of the layers; weights, optimizer and output head stay in float32."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

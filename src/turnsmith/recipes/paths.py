@@ -20,10 +20,16 @@ from turnsmith.config import (
 from turnsmith.policies import PACKAGED
 from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tasks.selection import BUILT_IN
+from turnsmith.training.published.hub import PREFIX
 
 
 def has_no_slash(value: str) -> bool:
     return "/" not in value
+
+
+def is_model_name(value: str) -> bool:
+    """Return True for a packaged model or a model of the Hugging Face hub."""
+    return value in PACKAGED or value.startswith(PREFIX)
 
 
 def has_no_dot(value: str) -> bool:
@@ -31,7 +37,7 @@ def has_no_dot(value: str) -> bool:
 
 
 NAMES: dict[tuple[type[Section], str], Callable[[str], object]] = {
-    (ModelConfig, "path"): PACKAGED.__contains__,
+    (ModelConfig, "path"): is_model_name,
     (ChatConfig, "template"): OWN.__contains__,
     (AgentConfig, "prompts"): list_packaged().__contains__,
     (SandboxConfig, "image"): has_no_dot,

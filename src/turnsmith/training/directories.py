@@ -8,6 +8,7 @@ from safetensors import SafetensorError, safe_open
 
 from turnsmith.errors import UsageError
 from turnsmith.policies import locate
+from turnsmith.training.published.hub import PREFIX, find_downloaded
 
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 """Names of tokenizer files. A model directory must have one of them."""
@@ -18,8 +19,8 @@ PICKLE = b"\x80"
 
 
 def find_model(path: str) -> Path:
-    """Return the directory of a model: `path`, or for `tiny` the small policy that Turnsmith contains. Raises UsageError."""
-    directory = locate(path)
+    """Return the directory of a model: `path`, the policy `tiny` of Turnsmith, or `hub:owner/name`. Raises UsageError."""
+    directory = find_downloaded(path) if path.startswith(PREFIX) else locate(path)
     if not (directory / "config.json").is_file():
         raise _missing(directory, "config.json")
     return directory
@@ -44,7 +45,9 @@ def list_weights(directory: Path) -> list[Path]:
 
 
 def _missing(directory: Path, part: str) -> UsageError:
-    return UsageError(f"no model at {directory}: {part} is missing; give a Hugging Face model directory, or 'tiny'")
+    return UsageError(
+        f"no model at {directory}: {part} is missing; give a Hugging Face model directory, hub:OWNER/NAME, or 'tiny'"
+    )
 
 
 def find_weights(directory: Path) -> dict[Path, set[str]]:

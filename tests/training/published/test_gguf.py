@@ -169,7 +169,10 @@ def test_an_existing_directory_and_an_unknown_name_are_refused(tmp_path, turnsmi
         refused = turnsmith("models", "get", source, "--out", tmp_path / "model")
         assert refused.exit_code == 2 and sentence in refused.output
     refused = turnsmith("models", "get", "other", "--out", tmp_path / "new")
-    assert refused.exit_code == 2 and "neither a file nor one of the models smollm2-135m" in refused.output
+    assert (
+        refused.exit_code == 2
+        and "neither a file, nor hub:OWNER/NAME, nor one of the models smollm2-135m" in refused.output
+    )
 
 
 @pytest.mark.slow
