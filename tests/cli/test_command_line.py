@@ -241,6 +241,24 @@ def test_doctor_checks_a_chat_template(turnsmith, model_directory, tmp_path):
     assert "append" in turnsmith(*options, thinking, "--model.chat.template", "keep-turns").stdout
 
 
+def test_doctor_names_stop_tokens_that_are_ordinary_text(turnsmith, model_directory, tmp_path):
+    model = shutil.copytree(model_directory, tmp_path / "model")
+    vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": vocabulary["#"]}))
+    found = {each["name"]: each for each in json.loads(turnsmith("doctor", "--json", "--model.path", model).stdout)}
+    assert not found["stop tokens"]["ok"]
+    assert (
+        "# is ordinary text" in found["stop tokens"]["detail"]
+        and "generation_config.json" in found["stop tokens"]["remedy"]
+    )
+
+
+def test_doctor_compares_the_prompts_with_the_context_of_the_model(turnsmith):
+    found = {each["name"]: each for each in json.loads(turnsmith("doctor", "--json", "--model.path", "tiny").stdout)}
+    assert re.search(r"brief \d+ tokens, paper 2,\d+ tokens, of 4,096 positions", found["prompts"]["detail"])
+    assert found["prompts"]["ok"] and "agent.prompts brief" in found["prompts"]["remedy"]
+
+
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
