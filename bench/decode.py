@@ -11,7 +11,7 @@ is missing. Rounds are interleaved; the table shows medians.
 The arithmetic limit is the time of all multiplications plus the time to read weights, keys and values. The multiplications run
 at the speed of a large matrix product, the reads at the speed of a large sum. Both speeds are measured in the same run.
 `--check` requires an engine half as fast as the limit. With the shipped policy it must be 5 times as fast as `generate` and 1.5
-times as fast as vLLM, with another model at least as fast as vLLM and with a peak of at most 5 GB. Otherwise it exits with 1.
+times as fast as vLLM. With another model it must be as fast as vLLM, with a peak of at most 5 GB. Otherwise it exits with 1.
 """
 
 import argparse

@@ -100,6 +100,7 @@ ELSEWHERE = [
     ),
     ("*", "turnsmith view * --terminal", "needs a terminal: tests/cli/test_viewing.py runs it"),
     ("docs/comparing.md", "turnsmith compare * RUN:base/package", "needs a run on the tasks of the predictions"),
+    ("docs/models.md", "turnsmith doctor --model.path hub:*", "needs a hub: tests/training/published runs it"),
     ("*", "turnsmith models get *", "needs the package index or a file: tests/training/published runs it"),
     ("*", "turnsmith redteam*", "minutes: tests/audit/redteam runs the scripts one by one"),
     ("*", "turnsmith solve *", "needs packages of an index: tests/cli/test_solving.py runs it"),

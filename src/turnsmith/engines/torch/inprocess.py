@@ -8,8 +8,7 @@ competes with sandbox code for the interpreter lock. Only evaluations may filter
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -32,6 +31,7 @@ from turnsmith.engines.torch.precision import computing_in, keeping_casts, witho
 from turnsmith.engines.torch.running_turns import Row, share_step
 from turnsmith.engines.torch.sampling import draw_uniforms, sample, shape_logits
 from turnsmith.engines.torch.sequences import SequenceTable, common_prefix
+from turnsmith.engines.torch.spared_cores import OtherLoad, sparing
 from turnsmith.engines.torch.transfer import fetch, send
 from turnsmith.engines.weights import copy_chunks, load_weights
 from turnsmith.errors import EngineError, UsageError
@@ -60,8 +60,8 @@ class InProcessEngine:
 
         Blocks have `BLOCK_TOKENS` tokens; where the device reads larger ones, as many as hold the same tokens are allocated.
         If the cache cannot hold all running episodes, some wait, and evicted keys are recomputed. Matrix products use
-        `dtype`. `num_spared_cores` of torch's threads stay idle during steps, for sandboxes and grading. Raises UsageError
-        if the model has fewer positions than `max_context`.
+        `dtype`. `num_spared_cores` of torch's threads stay idle during steps while other processes compute, such as sandboxes.
+        Raises UsageError if the model has fewer positions than `max_context`.
         """
         check_context(model.config, max_context)
         if num_blocks < blocks_for(max_context):
@@ -84,7 +84,7 @@ class InProcessEngine:
         self._waiting: list[tuple[GenerateRequest, asyncio.Future[Completion]]] = []
         self._rows: list[Row] = []
         self._stepping: asyncio.Task[None] | None = None
-        self._num_spared_cores = num_spared_cores
+        self._num_spared_cores, self._load = num_spared_cores, OtherLoad()
         self._is_closed = False
 
     async def generate(self, request: GenerateRequest) -> Completion:
@@ -127,11 +127,11 @@ class InProcessEngine:
 
     async def _step_until_idle(self) -> None:
         """Admit waiting turns, compute one step and answer finished turns, repeatedly until no turn is left."""
-        with sparing(self._num_spared_cores), keeping_casts():
+        with keeping_casts():
             while self._waiting or self._rows:
                 try:
                     self._join()
-                    with without_gradients(self._dtype):
+                    with sparing(self._num_spared_cores * self._load.is_high), without_gradients(self._dtype):
                         self._step()
                     self._leave()
                 except Exception as error:
@@ -240,17 +240,6 @@ class InProcessEngine:
         for answer in answers:
             if not answer.done():
                 answer.set_exception(error)
-
-
-@contextmanager
-def sparing(num_cores: int) -> Iterator[None]:
-    """Reduce torch's threads by `num_cores` in a `with` block, since threads without a free core slow down the others."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, num_threads - num_cores))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(num_threads)
 
 
 def check_context(config: PretrainedConfig, max_context: int) -> None:
