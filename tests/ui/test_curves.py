@@ -5,6 +5,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
+from turnsmith.config import RunConfig
 from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
 from turnsmith.ui.curves import STYLE, compose, draw_curves, lay_out
 from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
@@ -18,6 +19,19 @@ def test_stages_follow_each_other_and_rl_begins_at_zero():
         "stage1": (0, 3),
     }
     assert lay_out(["base"], []) == {"base": (0, 0)}
+
+
+def test_cold_start_and_rft_end_before_zero():
+    names = ["base", "cold_start", "rft", "stage1"]
+    spans = lay_out(names, [FinishedIteration(name, 0, {}) for name in names[1:]])
+    assert spans == {"base": (-2, -2), "cold_start": (-2, -1), "rft": (-1, 0), "stage1": (0, 1)}
+
+
+def test_the_curves_of_an_imitation_alone_are_drawn(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    claim(folder, RunConfig(cold_start={"conversations": "demos"}).model_dump(mode="json"))
+    write_json(folder.iteration("cold_start", 0).metrics, {"optimizer/steps": 4, "loss/nll_last": 0.2})
+    assert draw_curves(folder).is_file()
 
 
 def test_the_curves_of_a_whole_run_are_drawn(run_folder):

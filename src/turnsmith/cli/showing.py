@@ -10,7 +10,7 @@ import typer
 
 from turnsmith.cli.options import Json, Run, answer
 from turnsmith.cli.results import print_results
-from turnsmith.config import RFT
+from turnsmith.config import COLD_START, RFT
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, is_held
 from turnsmith.runs.journal import JournalEntry
@@ -157,18 +157,22 @@ def show_run(folder: RunFolder) -> None:
 
 
 def print_next_look(folder: RunFolder) -> None:
-    """Print a command that lists trajectories of this run."""
-    typer.echo(f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {begin_id(folder)}")
+    """Print a command that lists trajectories of this run, unless it only imitates conversations and evaluates nothing."""
+    if begin_id(folder):
+        typer.echo(f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {begin_id(folder)}")
 
 
 def begin_id(folder: RunFolder) -> str:
-    """Return the prefix of the trajectory ids of a run's last evaluation or, if it evaluates nothing, of its first stage."""
+    """Return the prefix of the trajectory ids of a run's last evaluation or else of its first stage; "" if it has no ids."""
     outline, results = read_outline(folder), read_results(folder)
     if folder.issue.exists():
         return "solve"
     if results or outline.eval_tasks:
         return f"eval-{results[-1]['stage'] if results else 'base'}"
-    return outline.stage_names[1] if outline.trains else RFT
+    collecting = [name for name in outline.stage_names[1:] if name != COLD_START]
+    if outline.rft and outline.rft.get("conversations"):
+        collecting.remove(RFT)
+    return next(iter(collecting), "")
 
 
 def show_trajectories(folder: RunFolder, choice: TrajectoryChoice, found: list[JournalEntry]) -> None:

@@ -135,13 +135,15 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
     config, pool = run.config, run.train_tasks
     if config.training:
         # Training imports torch, which a run with an endpoint does not need.
-        from turnsmith.recipes.cold_start import run_cold_start
+        from turnsmith.recipes.cold_start import check_scaffold, run_cold_start
         from turnsmith.recipes.imitation import check_conversations
         from turnsmith.recipes.rft import run_rft
         from turnsmith.recipes.rl import run_stage
     for part in (COLD_START, RFT):
         if path := getattr(config.training.get(part), "conversations", None):
             check_conversations(part, path, run)
+    if config.cold_start:
+        check_scaffold(config.cold_start.conversations, run)
     results = await evaluate_all(run.eval_tasks, BASE, run)
     if config.cold_start:
         await run_cold_start(config.cold_start, run)
