@@ -27,6 +27,11 @@ GOLD = (
     "print(*map(json.dumps, rows), sep='\\n')"
 )
 PREDICT = f'python -c "{GOLD}" < tasks/toolz/tasks.jsonl > preds.jsonl'
+FIRST = (
+    "turnsmith run configs/smollm2.toml --out runs/first --rft null --train_tasks.practice_tasks 6 "
+    "--eval_tasks.practice.practice_tasks 6 --stages.0.iterations 1 --stages.0.tasks_per_iteration 6 --stages.0.group_size 4 "
+    "--stages.1.iterations 1 --stages.1.tasks_per_iteration 6 --stages.1.group_size 4"
+)
 
 RUNS = {
     "turnsmith doctor": "turnsmith doctor",
@@ -57,10 +62,12 @@ RUNS = {
     "turnsmith mismatch runs/mine": "turnsmith mismatch runs/mine",
     "turnsmith audit runs/mine --limit 200": "turnsmith audit runs/mine --limit 5",
     "turnsmith export runs/mine --out models/mine": "turnsmith export runs/mine --out models/mine",
-    "turnsmith tasks make --practice 64 --out tasks/cold": "turnsmith tasks make --practice 4 --out tasks/cold",
+    "turnsmith tasks make --practice 32 --seed 100 --out tasks/cold": "turnsmith tasks make --practice 4 --out tasks/cold",
     "turnsmith tasks demonstrate tasks/cold --out demonstrations --config configs/smollm2.toml": (
         "turnsmith tasks demonstrate tasks/cold --out demonstrations --config configs/smollm2.toml"
     ),
+    FIRST: f"{FIRST} --model.path tiny --eval_tasks.practice.practice_tasks 2 --cold_start.batch_size 2",
+    "turnsmith show runs/first --trajectory stage1": "turnsmith show runs/first --trajectory stage1",
     "turnsmith doctor --model.path DIR": "turnsmith doctor --model.path models/mine",
     "turnsmith provenance runs/mine": "turnsmith provenance runs/mine",
     "turnsmith resume RUN --tracking '[\"tensorboard\"]'": "turnsmith resume runs/mine --tracking '[\"tensorboard\"]'",
@@ -100,6 +107,9 @@ ELSEWHERE = [
     ),
     ("*", "turnsmith view * --terminal", "needs a terminal: tests/cli/test_viewing.py runs it"),
     ("docs/comparing.md", "turnsmith compare * RUN:base/package", "needs a run on the tasks of the predictions"),
+    ("docs/smollm2.md", "turnsmith doctor --model.path models/smollm2", "needs the published model"),
+    ("docs/smollm2.md", "*-96*", "hours: the first iteration takes the same path"),
+    ("docs/smollm2.md", "turnsmith view runs/first", "as turnsmith view runs/mine"),
     ("docs/models.md", "turnsmith doctor --model.path hub:*", "needs a hub: tests/training/published runs it"),
     ("*", "turnsmith models get *", "needs the package index or a file: tests/training/published runs it"),
     ("*", "turnsmith redteam*", "minutes: tests/audit/redteam runs the scripts one by one"),
