@@ -52,6 +52,9 @@ RUNS = {
     "turnsmith compare runs/mine:base runs/mine:stage1 --best-of rft,stage1": (
         "turnsmith compare runs/mine:base runs/mine:stage1 --best-of rft,stage1"
     ),
+    "turnsmith compare runs/mine:base runs/mine:stage1 --by family --by turns": (
+        "turnsmith compare runs/mine:base runs/mine:stage1 --by family --by turns"
+    ),
     "turnsmith view runs/mine": f"{SERVE} turnsmith view runs/mine --port 0 || [ $? = 130 ]",
     "turnsmith view RUN": f"{SERVE} turnsmith view runs/mine --port 0 || [ $? = 130 ]",
     "turnsmith view runs --port 0": f"{SERVE} turnsmith view runs --port 0 || [ $? = 130 ]",

@@ -7,8 +7,10 @@ import pytest
 
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
+from turnsmith.runs.journal import append_trajectory
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.types import Task
+from turnsmith.types import Task, Trajectory, Turn
+from turnsmith.ui.breakdown import break_down, name_range
 from turnsmith.ui.comparison import compare, describe, describe_verdict
 from turnsmith.ui.evaluations import split_address
 
@@ -323,3 +325,73 @@ def test_unclear_reports_are_refused(run, tmp_path):
     other = write_report(tmp_path / "other.json", resolved=["unknown"])
     with pytest.raises(UsageError, match=r"m\.a\.json and .*other\.json have no task in common"):
         compare(str(report), str(other))
+
+
+def save_mutators(folder, task):
+    """Write the tasks of `practice` with a mutator each: `swap` for even ones, `drop` for odd ones, none for the last."""
+    tasks = [
+        task.model_copy(
+            update={
+                "instance_id": name,
+                "repo": name.partition(".")[0],
+                "meta": {"mutator": ("swap", "drop")[number % 2]},
+            }
+        )
+        for number, name in enumerate(TASKS[:-1])
+    ]
+    save_tasks(folder.task_set("practice"), tasks)
+
+
+@pytest.fixture
+def task():
+    return Task(
+        instance_id="t", repo="r", base_commit="0", problem_statement="p", FAIL_TO_PASS=["t"], PASS_TO_PASS=[], patch="",
+        layers=["layer"],
+    )  # fmt: skip
+
+
+def test_gains_are_broken_down_by_a_column_of_the_tasks(run, task):
+    save_mutators(run, task)
+    [comparison] = compare(f"{run.path}:base", f"{run.path}:stage1")
+    rows = break_down(comparison, "mutator")
+    assert [(row.value, row.num_tasks) for row in rows] == [("swap", 20), ("drop", 19), ("unknown", 1)]
+    assert sum(row.num_gained for row in rows) == len(comparison.gained) == 8
+    assert sum(row.num_lost for row in rows) == len(comparison.lost) == 1
+    for side in ("before", "after"):
+        total = sum(row.num_tasks * getattr(row, side) for row in rows)
+        assert total == pytest.approx(sum(getattr(comparison, side).rates.values()))
+
+
+def test_gains_are_broken_down_by_repository_without_task_files(run):
+    [comparison] = compare(f"{run.path}:base", f"{run.path}:stage1")
+    rows = break_down(comparison, "repository")
+    assert [(row.value, row.num_tasks) for row in rows] == [(repository, 5) for repository in REPOSITORIES]
+    assert (rows[-1].num_gained, rows[-1].num_lost) == (1, 1) and rows[0].num_gained == 1
+
+
+def test_gains_are_broken_down_by_the_turns_of_the_first_evaluation(run):
+    for number, task in enumerate(TASKS):
+        turns = [Turn(start=0, end=0, text="")] * (3 if number < 10 else 9)
+        name = f"eval-base/{task}/0"
+        begun = Trajectory(trajectory_id=name, group_id=name, index=0, instance_id=task, iteration=0, seed=0)
+        append_trajectory(run.eval_trajectories("base", "practice"), begun.grow(turns=turns))
+    [comparison] = compare(f"{run.path}:base", f"{run.path}:stage1")
+    assert [(row.value, row.num_tasks) for row in break_down(comparison, "turns")] == [("9 to 16", 30), ("1 to 4", 10)]
+
+
+@pytest.mark.parametrize(
+    ("turns", "name"), [(0, "1 to 4"), (4, "1 to 4"), (5, "5 to 8"), (8, "5 to 8"), (33, "33 to 64")]
+)
+def test_ranges_of_turns_end_at_powers_of_two(turns, name):
+    assert name_range(turns) == name
+
+
+def test_an_unknown_property_names_the_known_ones(turnsmith, run, task):
+    save_mutators(run, task)
+    result = turnsmith("compare", f"{run.path}:base", f"{run.path}:stage1", "--by", "colour")
+    assert result.exit_code == 2
+    assert "no task of practice has it: give one of repository, turns, mutator" in result.stderr
+    result = turnsmith("compare", f"{run.path}:base", f"{run.path}:stage1", "--by", "mutator", "--json")
+    [data] = json.loads(result.stdout)
+    assert [row["value"] for row in data["by_mutator"]] == ["swap", "drop", "unknown"]
+    assert "B − A" in turnsmith("compare", f"{run.path}:base", f"{run.path}:stage1", "--by", "mutator").stdout

@@ -8,6 +8,7 @@ import typer
 
 from turnsmith.cli.options import Json, Run, answer
 from turnsmith.runs.folder import RunFolder
+from turnsmith.ui.breakdown import break_down, breakdown_table, to_json
 from turnsmith.ui.comparison import compare as compare_all
 from turnsmith.ui.comparison import comparison_table
 from turnsmith.ui.reading import find_state, read_costs, read_results
@@ -30,6 +31,15 @@ BestOf = Annotated[
         metavar="STAGE,STAGE",
         show_default=False,
         help="Stages among which B was chosen as the best; the p-value is corrected for the choice.",
+    ),
+]
+
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by",
+        metavar="KEY",
+        help="Break the gains down by repository, turns of A, or a column of the tasks' meta, e.g. mutator.",
     ),
 ]
 
@@ -75,12 +85,19 @@ def warn_of_missing_isolation(folder: RunFolder, *, err: bool = False) -> None:
         typer.echo("warning: neither agents nor tests were isolated, so a patch may have cheated", err=err)
 
 
-def compare(first: First, second: Second, best_of: BestOf = "", as_json: Json = False) -> None:
+def compare(first: First, second: Second, best_of: BestOf = "", by: By = None, as_json: Json = False) -> None:
     """Compare two runs, stages, evaluations or reports, paired by task."""
     comparisons = compare_all(first, second, [stage.strip() for stage in best_of.split(",") if stage.strip()])
+    breakdowns = [{each: break_down(comparison, each) for each in by or []} for comparison in comparisons]
 
     def show() -> None:
-        for comparison in comparisons:
-            make_console().print(comparison_table(comparison), "", sep="\n")
+        for comparison, breakdown in zip(comparisons, breakdowns, strict=True):
+            tables = [breakdown_table(rows, each) for each, rows in breakdown.items()]
+            for table in (comparison_table(comparison), *tables):
+                make_console().print(table, "", sep="\n")
 
-    answer([comparison.to_json() for comparison in comparisons], show, as_json=as_json)
+    data = [
+        comparison.to_json() | {f"by_{each}": to_json(rows) for each, rows in breakdown.items()}
+        for comparison, breakdown in zip(comparisons, breakdowns, strict=True)
+    ]
+    answer(data, show, as_json=as_json)
