@@ -1,6 +1,7 @@
 """Benchmark of one gradient on a CPU: masked loss against TRL, one sample against one per turn, and shared prefixes.
 
     python bench/update.py [--rows NAME …] [--rounds 5] [--tiny] [--check]
+    python bench/update.py --model DIR [--dtype float32] [--rounds 5] [--check]
 
 Each row compares two ways to compute the same gradient of the same DAPO loss, in float32 on one thread, without the optimizer
 step. Rounds are interleaved. Times are medians of CPU seconds, which other processes of the machine influence little.
@@ -15,11 +16,15 @@ The column `predicted` is the ratio of the floating-point operations. `--check` 
 the ratios of the column `required`, and gradients that differ by at most 1e-5 of their norm. Memory for logits is required to be
 at most 1/50 of TRL's.
 TRL is in the extra `bench`.
+
+With `--model`, the only row is the speed of that model's gradient on all cores: useful floating-point operations of two packed
+episodes per second, as a share of those of a large matrix product. Required are 55 %, and a peak memory of at most 5 GB.
 """
 
 import argparse
 import os
 import random
+import resource
 import statistics
 import sys
 import tempfile
@@ -41,10 +46,15 @@ from turnsmith.algo.losses import batch_denominator
 from turnsmith.algo.packing import pack
 from turnsmith.algo.prefixes import Family, find_families
 from turnsmith.algo.tokens import LossTokens
+from turnsmith.config import ModelConfig
 from turnsmith.engines.torch import attention
-from turnsmith.training.model import logprobs_of_sampled, measure_logprobs
+from turnsmith.training.account import count_work
+from turnsmith.training.directories import find_model
+from turnsmith.training.model import load_model, logprobs_of_sampled, measure_logprobs
+from turnsmith.training.shape import read_shape
 from turnsmith.types import Sample
 
+SHARE_OF_PRODUCTS, PEAK_BYTES = 0.55, 5e9
 CLIP = {"clip_eps_low": 0.2, "clip_eps_high": 0.28}
 LARGEST_DIFFERENCE, LOGITS_SHARE = 1e-5, 1 / 50
 Gradient = Callable[[], None]
@@ -103,6 +113,8 @@ class Result:
 
 def main() -> None:
     arguments = parse_arguments()
+    if arguments.model:
+        sys.exit(0 if print_share(arguments) or not arguments.check else 1)
     shape = TINY if arguments.tiny else FULL
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, one thread, {arguments.rounds} rounds, CPU seconds")
@@ -114,10 +126,54 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=[*ROWS, LOGITS], default=[*ROWS, LOGITS], help="rows to measure")
+    parser.add_argument(
+        "--model", metavar="DIR", help="measure this model against matrix products, in place of the rows"
+    )
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"], help="dtype of --model")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds after a warm-up")
     parser.add_argument("--tiny", action="store_true", help="shapes for a test")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a figure is missed")
     return parser.parse_args()
+
+
+def print_share(arguments: argparse.Namespace) -> bool:
+    """Measure the gradient of a model against matrix products, interleaved, and print it. Return True if it is fast enough."""
+    dtype = getattr(torch, arguments.dtype)
+    model = load_model(ModelConfig(path=arguments.model, dtype=arguments.dtype)).train()
+    model.set_attn_implementation(attention.NAME)
+    shape = replace(
+        FULL, samples=2, turns=6, prompt=200, sampled=25, observed=100
+    )  # as in demonstrations of practice tasks
+    samples = [make_trajectory(shape, shape.turns, model.config.vocab_size, seed) for seed in range(shape.samples)]
+    flops = count_work(read_shape(find_model(arguments.model)), pack(samples, max_tokens=2**20)).flops
+    seconds, rates = [], []
+    for _ in range(arguments.rounds + 1):
+        began = time.perf_counter()
+        add_gradient(model, samples, dtype=dtype)
+        seconds.append(time.perf_counter() - began)
+        rates.append(multiply_rate(dtype))
+    taken, rate = statistics.median(seconds[1:]), statistics.median(rates[1:])
+    peak = 1_024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    num_tokens, share = sum(map(len, samples)), flops / taken / rate
+    print(
+        f"{arguments.model}, {arguments.dtype}, {torch.get_num_threads()} threads, medians of {arguments.rounds} rounds"
+    )
+    print(f"gradient   {num_tokens / taken:8.0f} tok/s   {flops / taken / 1e9:8.1f} GFLOPS")
+    print(f"products   {'':8}         {rate / 1e9:8.1f} GFLOPS")
+    print(f"share      {share:8.2f}   required {SHARE_OF_PRODUCTS:.2f}")
+    print(f"peak       {peak / 1e9:8.2f} GB   required at most {PEAK_BYTES / 1e9:.0f} GB")
+    return share >= SHARE_OF_PRODUCTS and peak <= PEAK_BYTES
+
+
+def multiply_rate(dtype: torch.dtype, size: int = 1_024, repeats: int = 10) -> float:
+    """Measure floating-point operations per second in a product of large matrices, the best of some repeats."""
+    left, right = (torch.randn(size, size, dtype=dtype) for _ in range(2))
+    shortest = float("inf")
+    for _ in range(repeats):
+        began = time.perf_counter()
+        left @ right
+        shortest = min(shortest, time.perf_counter() - began)
+    return 2 * size**3 / shortest
 
 
 def make_masked(place: int, required: float, shape: Shape) -> Row:
@@ -217,10 +273,12 @@ def with_prefix(sample: Sample, other: Sample, length: int) -> Sample:
     return replace(sample, token_ids=token_ids, loss_mask=mask)
 
 
-def add_gradient(model: PreTrainedModel, samples: list[Sample], share_prefixes: bool = False) -> None:
+def add_gradient(
+    model: PreTrainedModel, samples: list[Sample], share_prefixes: bool = False, dtype: torch.dtype = torch.float32
+) -> None:
     """Add the gradient of the DAPO loss of packed samples."""
     for micro_batch in pack(samples, max_tokens=2**20, share_prefixes=share_prefixes):
-        logprobs = logprobs_of_sampled(model, micro_batch)
+        logprobs = logprobs_of_sampled(model, micro_batch, dtype)
         loss, _ = dapo_loss(logprobs, LossTokens.of(micro_batch), denominator=batch_denominator(samples), **CLIP)
         loss.backward()
 

@@ -5,6 +5,7 @@ and recipes are imported inside the command functions, so that `--help` is fast.
 code 2. No other package imports this one.
 """
 
+import logging
 import warnings
 from typing import Annotated
 
@@ -48,8 +49,14 @@ def main() -> None:
     """Run the command line; treat SIGTERM as Ctrl-C."""
     interruption.listen()
     warnings.showwarning = show_warning  # type: ignore[assignment]
+    hide_notes_of_torchao()
     with interruption.ending_quickly(), printing():
         make_app()()
+
+
+def hide_notes_of_torchao() -> None:
+    """Hide notes that torch logs while torchao, which transformers imports if it is installed, registers its types."""
+    logging.getLogger("torch.utils._pytree").addFilter(lambda record: "register_constant" not in record.getMessage())
 
 
 def show_warning(message: Warning | str, *place: object) -> None:
