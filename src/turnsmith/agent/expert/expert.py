@@ -82,7 +82,7 @@ class Expert:
     done: set[str] = field(default_factory=set, init=False)
     """Commands that were given once and need no repetition."""
     repair: LineChange | None = field(default=None, init=False)
-    """LineChange that corrects a mistaken edit."""
+    """Change that corrects a mistaken edit; None without one."""
     is_tested: bool = field(default=False, init=False)
     """True if the tests ran after the last edit."""
 
@@ -97,7 +97,7 @@ class Expert:
         self.sight.take(observation, self.last.path if self.last else "")
 
     def choose(self) -> tuple[str, Move]:
-        """Choose the next move, and return it with the text of the turn. The text of an unknown way ends the episode."""
+        """Choose the next move, and return it with the text of the turn."""
         move = self.plan()
         self.last = move
         if self.mistake == move.act and move.is_mistake:
@@ -127,6 +127,7 @@ class Expert:
         return known[:MAX_TESTS]
 
     def test(self, act: str, tests: list[str]) -> Move:
+        """Run tests; with no names, all tests."""
         self.is_tested = True
         return Move(act, self.hands.test(self.solution.task, tests))
 
@@ -176,23 +177,21 @@ class Expert:
 
     def edit(self, change: LineChange) -> Move:
         """Make a change, or a wrong one that is repaired later."""
-        lines, is_mistake = change.lines, self.mistake == "edit" and self.repair is None and bool(change.lines)
-        if is_mistake:
-            lines = tuple(spoil(lines, self.rng))
+        errs = self.mistake == "edit" and not self.repair and bool(change.lines)
+        lines = tuple(spoil(change.lines, self.rng)) if errs else change.lines
         is_mistake = lines != change.lines
         old = self.files[change.path].split("\n")
         command = self.hands.edit(change.path, change.first, change.last, lines, self.open_path)
-        subject = (
-            describe_change(old[change.first - 1 : change.last], change.lines, change.first) if not is_mistake else ""
-        )
+        replaced = old[change.first - 1 : change.last]
+        subject = "" if is_mistake else describe_change(replaced, change.lines, change.first)
         act = "repair" if self.repair else "edit"
         self.files[change.path] = "\n".join([*old[: change.first - 1], *lines, *old[change.last :]])
         self.sight.move(change.path, change.first, change.last, lines)
-        self.open_path, self.is_tested = self.take_hold(change.path), False
+        self.open_path, self.is_tested = self.find_open(change.path), False
         self.repair = replace(change, last=change.first + len(lines) - 1) if is_mistake else None
         return Move(act, command, change.path, subject, is_mistake)
 
-    def take_hold(self, path: str) -> str:
+    def find_open(self, path: str) -> str:
         """Return the path of the open file after a command that opens `path`; empty if the scaffold opens no files."""
         return path if "open" in self.hands.tools else ""
 
@@ -201,7 +200,7 @@ class Expert:
         shown = self.sight.last_shown
         command = self.hands.view(path, line, self.open_path, shown[1] if shown[0] == path else 0)
         act = "open" if self.open_path != path else "read_on"
-        self.open_path = self.take_hold(path)
+        self.open_path = self.find_open(path)
         return Move(act, command, path, path)
 
     def find(self, change: LineChange) -> Move:
@@ -237,17 +236,12 @@ class Expert:
                 self.views[definition] = MAX_VIEWS + definition.num_lines
             return self.view(definition.path, choose_start(lines, unread) if unread else definition.first)
         if self.mistake == "search":
-            return Move(
-                "search",
-                self.hands.search(definition, misspell(definition.name, self.rng)),
-                "",
-                definition.name,
-                is_mistake=True,
-            )
+            wanted = misspell(definition.name, self.rng)
+            return Move("search", self.hands.search(definition, wanted), subject=definition.name, is_mistake=True)
         if definition.path in self.sight.paths and (self.open_path == definition.path or self.rng.random() < 0.5):
             command = self.hands.search_file(definition.path, definition)
             return Move("search", command, definition.path, definition.name)
-        return Move("search", self.hands.search(definition), "", definition.name)
+        return Move("search", self.hands.search(definition), subject=definition.name)
 
     def look_around(self, path: str) -> Move:
         """List the definitions of a file, or the files if its path is not known; give up if both were listed."""
