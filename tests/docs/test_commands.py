@@ -75,6 +75,9 @@ RUNS = {
     "turnsmith provenance runs/mine": "turnsmith provenance runs/mine",
     "turnsmith resume RUN --tracking '[\"tensorboard\"]'": "turnsmith resume runs/mine --tracking '[\"tensorboard\"]'",
     "turnsmith tasks make --package toolz==1.0.0 --out tasks/toolz": "turnsmith tasks make --practice 8 --out tasks/toolz",
+    "turnsmith tasks demonstrate tasks/toolz --out demonstrations": (
+        "turnsmith tasks demonstrate tasks/toolz --out demonstrations-2"
+    ),
     "turnsmith tasks qualify tasks/toolz": "turnsmith tasks qualify tasks/toolz",
     "turnsmith tasks filter tasks/set --filter paper --out tasks/few": (
         "turnsmith tasks filter tasks/toolz --filter paper --out tasks/few"
