@@ -30,7 +30,7 @@ PREDICT = f'python -c "{GOLD}" < tasks/toolz/tasks.jsonl > preds.jsonl'
 FIRST = (
     "turnsmith run configs/smollm2.toml --out runs/first --rft null --train_tasks.practice_tasks 6 "
     "--eval_tasks.practice.practice_tasks 6 --stages.0.iterations 1 --stages.0.tasks_per_iteration 6 --stages.0.group_size 4 "
-    "--stages.1.iterations 1 --stages.1.tasks_per_iteration 6 --stages.1.group_size 4"
+    "--stages.1.iterations 1 --stages.1.tasks_per_iteration 6 --stages.1.group_size 4 --stages.1.curriculum false"
 )
 
 RUNS = {
