@@ -54,7 +54,7 @@ from turnsmith.training.model import load_model, logprobs_of_sampled, measure_lo
 from turnsmith.training.shape import read_shape
 from turnsmith.types import Sample
 
-SHARE_OF_PRODUCTS, PEAK_BYTES = 0.55, 5e9
+SHARE_OF_PRODUCTS, PEAK_BYTES, MICRO_BATCH = 0.55, 5e9, 1_024
 CLIP = {"clip_eps_low": 0.2, "clip_eps_high": 0.28}
 LARGEST_DIFFERENCE, LOGITS_SHARE = 1e-5, 1 / 50
 Gradient = Callable[[], None]
@@ -149,7 +149,7 @@ def print_share(arguments: argparse.Namespace) -> bool:
     seconds, rates = [], []
     for _ in range(arguments.rounds + 1):
         began = time.perf_counter()
-        add_gradient(model, samples, dtype=dtype)
+        add_gradient(model, samples, dtype=dtype, max_tokens=MICRO_BATCH)
         seconds.append(time.perf_counter() - began)
         rates.append(multiply_rate(dtype))
     taken, rate = statistics.median(seconds[1:]), statistics.median(rates[1:])
@@ -274,10 +274,14 @@ def with_prefix(sample: Sample, other: Sample, length: int) -> Sample:
 
 
 def add_gradient(
-    model: PreTrainedModel, samples: list[Sample], share_prefixes: bool = False, dtype: torch.dtype = torch.float32
+    model: PreTrainedModel,
+    samples: list[Sample],
+    share_prefixes: bool = False,
+    dtype: torch.dtype = torch.float32,
+    max_tokens: int = 2**20,
 ) -> None:
     """Add the gradient of the DAPO loss of packed samples."""
-    for micro_batch in pack(samples, max_tokens=2**20, share_prefixes=share_prefixes):
+    for micro_batch in pack(samples, max_tokens=max_tokens, share_prefixes=share_prefixes):
         logprobs = logprobs_of_sampled(model, micro_batch, dtype)
         loss, _ = dapo_loss(logprobs, LossTokens.of(micro_batch), denominator=batch_denominator(samples), **CLIP)
         loss.backward()
