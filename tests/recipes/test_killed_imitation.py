@@ -10,7 +10,7 @@ import pytest
 from support.killed_runs import SMALL_AGENT, start_turnsmith
 
 PARTS = ("cold_start", "rft")
-KILLS_EACH = 2
+KILLS_EACH = 1
 IMITATION = """
 conversations = "demonstrations"
 batch_size = 2
