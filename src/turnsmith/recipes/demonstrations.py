@@ -66,10 +66,8 @@ async def demonstrate(
     tasks: TaskSet, spec: DemonstrationSpec, out: Path, provider: SandboxProvider, progress: Progress
 ) -> Demonstrations:
     """Play the missing episodes, and write all resolved ones to `out`. Raises UsageError if the tests resolve none."""
-    config, scaffold = (
-        spec.config,
-        load_scaffold(spec.config.agent.scaffold, spec.config.agent.prompts, spec.config.agent.tools),
-    )
+    config, agent = spec.config, spec.config.agent
+    scaffold = load_scaffold(agent.scaffold, agent.prompts, agent.tools)
     refuse_unable(scaffold)
     open_folder(out, spec)
     with (out / SETTINGS).open("rb") as file:
@@ -88,7 +86,7 @@ async def demonstrate(
                 num_each=spec.num_each,
                 seed_stream=f"{spec.seed}/expert",
             ),
-            config.agent,
+            agent,
             out / JOURNAL,
             label="demonstrating",
         )

@@ -31,6 +31,7 @@ async def load_finished(part: str, run: RunContext) -> bool:
     files = run.folder.iteration(part, 0)
     if not files.metrics.exists():
         return False
+    shutil.rmtree(files.saves, ignore_errors=True)  # a kill may have left them
     await run.token_policy.take(SavedWeights(read_json(files.metrics)["policy/version"], files.checkpoint))
     return True
 

@@ -30,11 +30,13 @@ class Hands:
     def search_file(self, path: str, definition: Definition) -> str:
         """Search one file for a definition."""
         term = definition.name if definition.kind == "name" else f"{definition.kind} {definition.name}"
-        return f'search_file "{term}" {path}' if "search_file" in self.tools else f'grep -n "{term}" {path}'
+        return (
+            f'search_file "{term}" {quote(path)}' if "search_file" in self.tools else f'grep -n "{term}" {quote(path)}'
+        )
 
     def outline(self, path: str) -> str:
         """List the functions and classes of a file."""
-        return f'grep -n "^ *def \\|^ *class " {path}'
+        return f'grep -n "^ *def \\|^ *class " {quote(path)}'
 
     def list_files(self) -> str:
         """List the Python files of the repository."""
@@ -44,31 +46,31 @@ class Hands:
         """Show the lines from `line` on. `last_shown` is the last line that the window on the open file shows."""
         if "open" not in self.tools:
             first = max(1, line - 1)
-            return f'grep -n "" {path} | sed -n "{first},{first + self.window_lines - 1}p"'
+            return f'grep -n "" {quote(path)} | sed -n "{first},{first + self.window_lines - 1}p"'
         if open_path == path and line == last_shown + 1 and "scroll_down" in self.tools:
             return "scroll_down"
-        return f"goto {line}" if open_path == path and "goto" in self.tools else f"open {path} {line}"
+        return f"goto {line}" if open_path == path and "goto" in self.tools else f"open {quote(path)} {line}"
 
     def edit(self, path: str, first: int, last: int, lines: Sequence[str], open_path: str) -> str:
         """Replace the lines `first` to `last` of a file, both inclusive."""
         end = choose_delimiter(lines)
         text = "".join(f"{line}\n" for line in lines)
         if "edit" in self.tools:
-            place = "" if open_path == path else f" --file {path}"
+            place = "" if open_path == path else f" --file {quote(path)}"
             return f"edit {first}:{last}{place} << '{end}'\n{text}{end}" if lines else f"edit {first}:{last}{place}"
         if not lines:
-            return f'sed -i "{first},{last}d" {path}'
-        return f"sed -i -e '{last}r /dev/stdin' -e '{first},{last}d' {path} << '{end}'\n{text}{end}"
+            return f'sed -i "{first},{last}d" {quote(path)}'
+        return f"sed -i -e '{last}r /dev/stdin' -e '{first},{last}d' {quote(path)} << '{end}'\n{text}{end}"
 
     def create(self, path: str, text: str) -> str:
         """Write a new file."""
         end = choose_delimiter(text.split("\n"))
-        folder = f"mkdir -p {path.rpartition('/')[0]} && " if "/" in path else ""
-        return f"{folder}cat > {path} << '{end}'\n{text.removesuffix(chr(10))}\n{end}"
+        folder = f"mkdir -p {quote(path.rpartition('/')[0])} && " if "/" in path else ""
+        return f"{folder}cat > {quote(path)} << '{end}'\n{text.removesuffix(chr(10))}\n{end}"
 
     def remove(self, path: str) -> str:
         """Delete a file."""
-        return f"rm {path}"
+        return f"rm {quote(path)}"
 
     def test(self, task: Task, tests: Sequence[str]) -> str:
         """Run some tests of a task, with short tracebacks; all tests if none is named."""
@@ -81,4 +83,7 @@ class Hands:
 
 def choose_delimiter(lines: Sequence[str]) -> str:
     """Choose the delimiter of a heredoc that no line of the text equals."""
-    return next(end for end in ("EOF", "END", "END_OF_TEXT", "END_OF_THIS_TEXT") if end not in lines)
+    end = "EOF"
+    while end in lines:
+        end += "F"
+    return end
