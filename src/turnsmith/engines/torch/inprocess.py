@@ -248,8 +248,8 @@ def check_context(config: PretrainedConfig, max_context: int) -> None:
     if positions is not None and max_context > positions:
         raise UsageError(
             f"max_context {max_context} is above the {positions} positions of the model (max_position_embeddings in its "
-            f"config.json): give --agent.max_context {positions} or less, also for rft and stages, or a model with a longer "
-            "context"
+            f"config.json): give --agent.max_context {positions} or less, also for cold_start, rft and stages, or a model with a "
+            "longer context"
         )
 
 
