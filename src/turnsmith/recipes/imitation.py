@@ -38,8 +38,8 @@ def read_conversations(path: Path, min_isolation: Isolation) -> Iterator[Convers
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
-            f"no conversations at {file}: import some by `turnsmith tasks import nebius-swe-agent`, or give the "
-            "folder of a run with engine.kind openai"
+            f"no conversations at {file}: make some by `turnsmith tasks demonstrate`, import some by `turnsmith tasks import "
+            "nebius-swe-agent`, or give the folder of a run with engine.kind openai"
         )
     return read_records(file, Conversation)
 
