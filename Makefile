@@ -7,17 +7,21 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 -
 PIP := -m pip --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP) install
 
-.PHONY: demo test test-all test-ranks test-vllm check docs clean
+.PHONY: demo test test-slow test-all test-ranks test-vllm check docs clean
 
 demo: .venv/train.stamp
 	$(BIN)/turnsmith run configs/laptop.toml
 
-# test runs the fast tests, in minutes; test-all runs all but those of test-ranks, with coverage.
+# test runs the fast tests, in minutes; test-slow those marked slow; test-all both, with the coverage of the two.
 test: .venv/dev.stamp
-	$(PYTEST) -m 'not slow and not ranks'
+	$(PYTEST) -m 'not slow and not ranks' $(COVERAGE)
 
-test-all: .venv/dev.stamp
-	$(PYTEST) -m 'not ranks' --cov --cov-report=term:skip-covered
+test-slow: .venv/dev.stamp
+	$(PYTEST) -m 'slow and not ranks' $(COVERAGE)
+
+test-all:
+	$(MAKE) test COVERAGE='--cov --cov-report= --cov-fail-under=0'
+	$(MAKE) test-slow COVERAGE='--cov --cov-append --cov-report=term:skip-covered'
 
 # Tests of trainers with many processes, one after another, since each occupies all cores.
 test-ranks: .venv/dev.stamp
