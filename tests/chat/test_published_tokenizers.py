@@ -15,8 +15,12 @@ from pathlib import Path
 import pytest
 from transformers import (
     AutoModelForCausalLM,
+    CohereConfig,
+    DeepseekV3Config,
     Gemma2Config,
     Gemma3TextConfig,
+    GemmaConfig,
+    GlmConfig,
     GptOssConfig,
     LlamaConfig,
     MistralConfig,
@@ -39,6 +43,18 @@ SMALL = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
 }
+LATENT = {
+    "moe_intermediate_size": 16,
+    "n_routed_experts": 4,
+    "n_group": 2,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+}
 ROPE = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 CONFIGURATIONS: dict[str, tuple[type[PretrainedConfig], dict]] = {
     "qwen2_5": (Qwen2Config, {"use_sliding_window": False}),
@@ -49,9 +65,15 @@ CONFIGURATIONS: dict[str, tuple[type[PretrainedConfig], dict]] = {
     "mistral_nemo": (MistralConfig, {"head_dim": 8, "sliding_window": None}),
     "gemma2": (Gemma2Config, {"head_dim": 8}),
     "gemma3": (Gemma3TextConfig, {"head_dim": 8}),
+    "gemini": (GemmaConfig, {"head_dim": 8}),
+    "qwen1_5": (Qwen2Config, {"use_sliding_window": False}),
+    "deepseek_v3": (DeepseekV3Config, LATENT),
+    "chatglm3": (GlmConfig, {"head_dim": 8, "pad_token_id": None}),
+    "internlm2": (LlamaConfig, {}),
+    "command_r_plus": (CohereConfig, {}),
     "gptoss": (GptOssConfig, {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
-"""npm package → configuration of a small random model of its family."""
+"""npm package → configuration of a small random model of its family, or of a similar one that transformers contains."""
 TEXTS = (
     *("plain text", "  leading", "trailing  ", "\n\nnew lines\n", "\ttab\t", "naïve 日本語 ç", "", "x", "12345 67.890"),
     *("a = [1,2]\n\tfor i in x:\n        pass\n", "\u00a0nbsp", "▁under▁", "<b>html</b>", "e\u0301", "…—“quotes”"),
