@@ -134,5 +134,5 @@ def test_a_repair_follows_a_failed_test(tmp_path):
 
 def test_paths_are_quoted_and_no_line_ends_a_heredoc_early():
     hands = Hands(PAPER, WINDOW)
-    assert hands.view("my code/a.py", 3, "", 0) == "open 'my code/a.py' 3"
+    assert hands.view("my code/a.py", 3, "", 0) == "open './my code/a.py' 3"
     assert hands.edit("a.py", 1, 2, ["EOF", "EOFF"], "a.py") == "edit 1:2 << 'EOFFF'\nEOF\nEOFF\nEOFFF"

@@ -261,11 +261,11 @@ def choose_start(lines: list[int], unread: list[int]) -> int:
 
 
 def describe_change(old: list[str], new: tuple[str, ...], first: int) -> str:
-    """Describe a change of one line, e.g. "Line 3 must be `return a + b`."; return "" for others."""
+    """Describe a change of one line, e.g. "Line 3 must be: return a + b"; return "" for others."""
     if len(old) != len(new):
         return ""
     lines = enumerate(zip(old, new, strict=True), first)
     differing = [(number, line) for number, (before, line) in lines if before != line]
     if len(differing) != 1 or len(differing[0][1]) > MAX_QUOTED:
         return ""
-    return f"Line {differing[0][0]} must be `{differing[0][1].strip()}`."
+    return f"Line {differing[0][0]} must be: {differing[0][1].strip()}"

@@ -31,12 +31,14 @@ class Hands:
         """Search one file for a definition."""
         term = definition.name if definition.kind == "name" else f"{definition.kind} {definition.name}"
         return (
-            f'search_file "{term}" {quote(path)}' if "search_file" in self.tools else f'grep -n "{term}" {quote(path)}'
+            f'search_file "{term}" {write_path(path)}'
+            if "search_file" in self.tools
+            else f'grep -n "{term}" {write_path(path)}'
         )
 
     def outline(self, path: str) -> str:
         """List the functions and classes of a file."""
-        return f'grep -n "^ *def \\|^ *class " {quote(path)}'
+        return f'grep -n "^ *def \\|^ *class " {write_path(path)}'
 
     def list_files(self) -> str:
         """List the Python files of the repository."""
@@ -46,31 +48,31 @@ class Hands:
         """Show the lines from `line` on. `last_shown` is the last line that the window on the open file shows."""
         if "open" not in self.tools:
             first = max(1, line - 1)
-            return f'grep -n "" {quote(path)} | sed -n "{first},{first + self.window_lines - 1}p"'
+            return f'grep -n "" {write_path(path)} | sed -n "{first},{first + self.window_lines - 1}p"'
         if open_path == path and line == last_shown + 1 and "scroll_down" in self.tools:
             return "scroll_down"
-        return f"goto {line}" if open_path == path and "goto" in self.tools else f"open {quote(path)} {line}"
+        return f"goto {line}" if open_path == path and "goto" in self.tools else f"open {write_path(path)} {line}"
 
     def edit(self, path: str, first: int, last: int, lines: Sequence[str], open_path: str) -> str:
         """Replace the lines `first` to `last` of a file, both inclusive."""
         end = choose_delimiter(lines)
         text = "".join(f"{line}\n" for line in lines)
         if "edit" in self.tools:
-            place = "" if open_path == path else f" --file {quote(path)}"
+            place = "" if open_path == path else f" --file {write_path(path)}"
             return f"edit {first}:{last}{place} << '{end}'\n{text}{end}" if lines else f"edit {first}:{last}{place}"
         if not lines:
-            return f'sed -i "{first},{last}d" {quote(path)}'
-        return f"sed -i -e '{last}r /dev/stdin' -e '{first},{last}d' {quote(path)} << '{end}'\n{text}{end}"
+            return f'sed -i "{first},{last}d" {write_path(path)}'
+        return f"sed -i -e '{last}r /dev/stdin' -e '{first},{last}d' {write_path(path)} << '{end}'\n{text}{end}"
 
     def create(self, path: str, text: str) -> str:
         """Write a new file."""
         end = choose_delimiter(text.split("\n"))
         folder = f"mkdir -p {quote(path.rpartition('/')[0])} && " if "/" in path else ""
-        return f"{folder}cat > {quote(path)} << '{end}'\n{text.removesuffix(chr(10))}\n{end}"
+        return f"{folder}cat > {write_path(path)} << '{end}'\n{text.removesuffix(chr(10))}\n{end}"
 
     def remove(self, path: str) -> str:
         """Delete a file."""
-        return f"rm {quote(path)}"
+        return f"rm {write_path(path)}"
 
     def test(self, task: Task, tests: Sequence[str]) -> str:
         """Run some tests of a task, with short tracebacks; all tests if none is named."""
@@ -79,6 +81,11 @@ class Hands:
             return task.test_command
         cleared = [NO_ADDED_OPTIONS] if NO_ADDED_OPTIONS in options else []
         return " ".join([f"{program}pytest -q --tb=short", *cleared, *map(quote, tests)])
+
+
+def write_path(path: str) -> str:
+    """Write a path as `grep -rn … .` and `find .` print it, so that a model can copy its tokens: `./shop.py`, not ` shop.py`."""
+    return quote(f"./{path}")
 
 
 def choose_delimiter(lines: Sequence[str]) -> str:

@@ -5,11 +5,11 @@ import random
 THOUGHTS = {
     "reproduce": ("Run the failing test.", "Reproduce the failure.", "See how the test fails."),
     "search": ("Find {subject}.", "Search for {subject}.", "Look for {subject}."),
-    "open": ("Look at it.", "Open {subject}.", "Read the code."),
+    "open": ("Look at it.", "Open it.", "Read the code."),
     "read_on": ("Read on.", "Show more.", "See the rest."),
     "outline": ("List the functions of {subject}.", "See what {subject} defines."),
     "list": ("List the files.", "See which files there are."),
-    "edit": ("{subject}", "{subject} Fix it."),
+    "edit": ("{subject}", "Fix it. {subject}"),
     "repair": ("That was wrong. {subject}", "Correct it. {subject}"),
     "create": ("Write {subject}.", "Add {subject}."),
     "remove": ("Remove {subject}.", "Delete {subject}."),
