@@ -17,7 +17,7 @@ test: .venv/dev.stamp
 	$(PYTEST) -m 'not slow and not ranks' $(COVERAGE)
 
 test-slow: .venv/dev.stamp
-	$(PYTEST) -m 'slow and not ranks' $(COVERAGE)
+	$(PYTEST) -m 'slow and not ranks' --durations 20 $(COVERAGE)
 
 test-all:
 	$(MAKE) test COVERAGE='--cov --cov-report= --cov-fail-under=0'
