@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^ *```(?:bash)?\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 STARTS = ("turnsmith ", "make ", "pip ", "python ", "export ", "for ", "ray ", ". ", "~/", "REPO=", "OMP_", "VLLM_")
 SMALL = (
     "--train_tasks.practice_tasks 48 --eval_tasks.practice.practice_tasks 24 --eval_tasks.inflection null "
-    "--stages.0.iterations 1 --stages.1.iterations 1"
+    "--stages.0.iterations 1 --stages.0.tasks_per_iteration 8 --stages.1.iterations 1 --stages.1.tasks_per_iteration 8"
 )
 
 FEW = "--eval_tasks.practice.practice_tasks 4 --eval_tasks.inflection null --out runs/five"
