@@ -5,8 +5,7 @@ BIN := .venv/bin
 VLLM := .venv-vllm/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 PIP := -m pip --quiet --disable-pip-version-check
-# Modules are compiled at their first import, not at the installation: most of torch and transformers is never imported.
-INSTALL := $(BIN)/python $(PIP) install --no-compile
+INSTALL := $(BIN)/python $(PIP) install
 
 .PHONY: demo test test-slow test-all test-ranks test-vllm check docs clean
 
