@@ -99,9 +99,15 @@ async def test_other_settings_are_refused(tasks, provider, tmp_path):
 
 async def test_demonstrations_that_no_test_resolves_are_refused(tasks, provider, tmp_path):
     agent = AGENT.model_copy(update={"max_turns": 1})
-    with pytest.raises(UsageError, match=r"resolve none of 3 demonstrations .*empty_patch, max_turns"):
+    with pytest.raises(UsageError, match=r"none of 3 demonstrations is resolved .*empty_patch, max_turns"):
         await demonstrate(tasks, change(agent), tmp_path / "out", provider, Silence())
     assert not (tmp_path / "out" / "conversations.jsonl").exists()
+
+
+async def test_demonstrations_that_no_model_could_write_are_refused(tasks, provider, tmp_path):
+    agent = AGENT.model_copy(update={"max_new_tokens": 16})
+    with pytest.raises(UsageError, match=r"\(3 resolved, cut at agent\.max_new_tokens\)"):
+        await demonstrate(tasks, change(agent), tmp_path / "out", provider, Silence())
 
 
 async def test_tasks_without_a_gold_patch_are_refused(tasks, provider, tmp_path):

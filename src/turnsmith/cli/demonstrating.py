@@ -61,7 +61,7 @@ def demonstrate(
     """Write demonstrations of tasks.
 
     An expert that knows the gold patch plays episodes in sandboxes. It finds the code by what the tests, searches and files
-    show, changes it, and tests the change. Episodes that the tests resolve are kept as conversations, for `rft.conversations`.
+    show, changes it, and tests the change. Episodes that the tests resolve are kept, for `cold_start.conversations`.
 
     The same command continues after an interruption.
     """

@@ -25,8 +25,12 @@ def get(source: Source, out: Out = None) -> None:
     """
     if out and out.exists():
         raise UsageError(f"{out} exists already: give another name, or remove it")
-    if source.startswith(PREFIX):
-        download_from_hub(source, out)
+    if source.startswith(PREFIX) and out:
+        # After an interruption, the same command continues in this folder.
+        partial = out.with_name(f".{out.name}.partial")
+        download_from_hub(source, partial).rename(out)
+    elif source.startswith(PREFIX):
+        download_from_hub(source)
     else:
         make_directory(source, out)
     path = out or source

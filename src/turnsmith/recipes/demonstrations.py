@@ -147,7 +147,9 @@ async def read_solution(tree: TaskTree, provider: SandboxProvider) -> SolvedTask
         applied = await sandbox.exec(APPLY, timeout_s=APPLY_TIMEOUT_S, stdin=tree.task.patch.encode())
         if applied.exit_code:
             raise UsageError("the gold patch does not apply")
-        return SolvedTask(tree.task, files, {path: await read_file(sandbox, path) for path in changed})
+        # The expert reads Python alone. Without its changes of other files the tests decide as ever.
+        played = [path for path in changed if path.endswith(".py") or path not in files]
+        return SolvedTask(tree.task, files, {path: await read_file(sandbox, path) for path in played})
 
 
 async def read_file(sandbox: Sandbox, path: str) -> str | None:
@@ -160,20 +162,29 @@ async def read_file(sandbox: Sandbox, path: str) -> str | None:
 
 def write_conversations(out: Path, trajectories: list[Trajectory]) -> Demonstrations:
     """Write the resolved episodes as conversations. Raises UsageError if there are none."""
-    conversations = [to_conversation(each, ORIGIN, resolved=True) for each in trajectories if each.resolved]
+    conversations = [
+        to_conversation(each, ORIGIN, resolved=True) for each in trajectories if each.resolved and not is_cut(each)
+    ]
     endings = Counter(describe_ending(each) for each in trajectories)
     if not conversations:
         counts = ", ".join(f"{number} {ending}" for ending, number in endings.most_common())
         raise UsageError(
-            f"the tests resolve none of {len(trajectories)} demonstrations ({counts}): raise agent.max_turns, "
-            "agent.max_context or agent.window_lines, or give other tasks"
+            f"none of {len(trajectories)} demonstrations is resolved within the agent's limits ({counts}): raise "
+            "agent.max_turns, max_context, max_new_tokens or window_lines, or give other tasks"
         )
     write_file(out / FILE_NAME, "".join(f"{each.model_dump_json()}\n" for each in conversations))
     return Demonstrations(conversations, endings)
 
 
+def is_cut(trajectory: Trajectory) -> bool:
+    """Return True if a turn is longer than `agent.max_new_tokens`, so that a model could not write it."""
+    return any(turn.finish_reason == "length" for turn in trajectory.turns)
+
+
 def describe_ending(trajectory: Trajectory) -> str:
     """Describe the ending of an episode: its outcome, and for an unresolved one its stop reason."""
+    if trajectory.resolved and is_cut(trajectory):
+        return "resolved, cut at agent.max_new_tokens"
     outcome = str(trajectory.outcome)
     return (
         outcome

@@ -1,4 +1,4 @@
-"""Conversations of other models, which RFT imitates: from a file, or from a run that evaluated a model behind an API.
+"""Conversations of other models, to be imitated: from a file, or from a run that evaluated a model behind an API.
 
 The text is tokenised with the chat template of the trained model.
 """
@@ -126,7 +126,7 @@ def read_dialogues(folder: RunFolder) -> Iterator[Trajectory]:
             if trajectory.form != "messages":
                 raise UsageError(
                     f"{folder.path} holds token trajectories, usable only by the model that sampled them: "
-                    "rft.conversations takes a run with engine.kind openai, or an imported data set"
+                    "imitation takes a run with engine.kind openai, or an imported data set"
                 )
             yield trajectory
 
@@ -140,12 +140,12 @@ def list_known_tasks(folder: RunFolder) -> list[Task]:
 
 
 def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation) -> None:
-    """Raise UsageError if a trajectory's rollout or grading was isolated less than RFT requires."""
+    """Raise UsageError if a trajectory's rollout or grading was isolated less than imitation requires."""
     graded = trajectory.grade.isolation if trajectory.grade else ""
     for tier in filter(None, (trajectory.isolation, graded)):
         if Isolation(tier).is_weaker_than(wanted):
             raise UsageError(
-                f"{folder.path} ran at isolation {tier}, and RFT needs {wanted}: evaluate again in sandboxes with at least "
+                f"{folder.path} ran at isolation {tier}, and imitation needs {wanted}: evaluate again in sandboxes with at least "
                 f"isolation {wanted}, or accept {tier} by --sandbox.min_isolation {tier}"
             )
 

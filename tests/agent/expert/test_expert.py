@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from turnsmith.agent.expert.expert import Expert, Habits, SolvedTask
+from turnsmith.agent.expert.expert import Expert, Habits, SolvedTask, choose_fence
 from turnsmith.agent.expert.hands import Hands
 from turnsmith.agent.tools.files import TextFile
 from turnsmith.agent.tools.viewing import render_window
+from turnsmith.chat.parsing import parse_turn
 from turnsmith.types import Task
 
 FILES = {
@@ -73,10 +74,14 @@ class Shell:
         path.write_text("\n".join([*lines[: int(first) - 1], *body.split("\n")[:-1], *lines[int(last) :]]))
 
 
-def play(folder, *, tools=PAPER, seed=0, solution=None, **habits):
+def play(folder, *, tools=PAPER, seed=0, solution=None, max_bytes=10_000, **habits):
     """Play an episode, and return its moves, each with the text of the dialogue before it."""
     expert = Expert(
-        solution or SolvedTask(TASK, FILES, FIXED), Hands(tools, WINDOW), Habits(**habits), random.Random(seed)
+        solution or SolvedTask(TASK, FILES, FIXED),
+        Hands(tools, WINDOW),
+        Habits(**habits),
+        random.Random(seed),
+        max_bytes,
     )
     shell, seen, moves = Shell(folder), TASK.problem_statement, []
     observation = seen
@@ -136,3 +141,29 @@ def test_paths_are_quoted_and_no_line_ends_a_heredoc_early():
     hands = Hands(PAPER, WINDOW)
     assert hands.view("my code/a.py", 3, "", 0) == "open './my code/a.py' 3"
     assert hands.edit("a.py", 1, 2, ["EOF", "EOFF"], "a.py") == "edit 1:2 << 'EOFFF'\nEOF\nEOFF\nEOFFF"
+
+
+def test_an_edit_that_is_too_long_replaces_only_the_changed_lines():
+    body = "".join(f"    values = [*values, {number}]\n" for number in range(5))
+    files = FILES | {"pkg/sums.py": f"def add_up(values):\n{body}    return len(values)\n"}
+    fixed = {"pkg/sums.py": files["pkg/sums.py"].replace("len", "sum")}
+    solution = SolvedTask(TASK, files, fixed)
+    sizes = []
+    for max_bytes in (1_000, 60):
+        expert = Expert(solution, Hands(PAPER, WINDOW), Habits(), random.Random(0), max_bytes)
+        change = expert.find_next()
+        sizes.append(len(change.lines))
+    assert sizes == [6, 1]
+
+
+def test_a_created_file_is_tested(tmp_path):
+    created = SolvedTask(TASK, FILES, {"NEWS.md": "Fixed.\n"})
+    moves = [move.act for move, _ in play(tmp_path, solution=created, reproduce=1.0, mistakes=0.0)]
+    assert moves == ["reproduce", "create", "test", "submit"]
+
+
+def test_no_line_of_a_command_closes_its_block():
+    command = "cat > ./a.md << 'EOF'\n```python\n````\nEOF"
+    fence = choose_fence(command)
+    assert fence == "`````" and choose_fence("ls") == "```"
+    assert parse_turn(f"Write it.\n{fence}command\n{command}\n{fence}") == command

@@ -46,3 +46,10 @@ def test_an_edit_moves_the_lines_below_it():
     sight = see("1:a\n2:b\n3:c", "a.py")
     sight.move("a.py", 2, 2, ["x", "y"])
     assert sight.lines["a.py"] == {1: "a", 2: "x", 3: "y", 4: "c"}
+    assert not sight.has_seen("a.py", 5, ["a", "x", "y", "c"])
+
+
+def test_an_edit_moves_the_places_below_it():
+    sight = see("pkg/a.py:3: in total\npkg/b.py:3: in other\npkg/a.py:1: in first")
+    sight.move("pkg/a.py", 2, 2, ["x", "y"])
+    assert sight.places == {("pkg/a.py", 4), ("pkg/b.py", 3), ("pkg/a.py", 1)}

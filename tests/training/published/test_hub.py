@@ -58,6 +58,7 @@ def test_a_model_is_downloaded_to_a_directory(call, tmp_path):
         got = call(place, "models", "get", NAME, "--out", tmp_path / "model")
         assert got.returncode == 0, got.stderr
         assert (tmp_path / "model" / "model.safetensors").is_file()
+        assert [path.name for path in tmp_path.glob("*model*")] == ["model"]
         again = call(place, "models", "get", NAME, "--out", tmp_path / "model")
     assert again.returncode == 2 and "exists already" in again.stderr
 

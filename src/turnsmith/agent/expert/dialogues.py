@@ -13,6 +13,11 @@ from turnsmith.config import AgentConfig
 from turnsmith.engines.chat import ChatRequest, Reply
 from turnsmith.types import SamplingParams, Trajectory, estimate_tokens
 
+BYTES_PER_TOKEN = 2
+"""Bytes of code per token, estimated so low that few tokenizers need more tokens."""
+FRAME_BYTES = 100
+"""Bytes of a turn around the text of an edit: thought, fence, place."""
+
 
 @dataclass(frozen=True)
 class ExpertEngine:
@@ -25,7 +30,9 @@ class ExpertEngine:
         self.expert.read(request.messages[-1].text)
         text, move = self.expert.choose()
         num_input = sum(estimate_tokens(message.text) for message in request.messages)
-        return Reply(text, "stop", num_input, estimate_tokens(text), trains=not move.is_mistake)
+        is_cut = len(text.encode()) > BYTES_PER_TOKEN * request.max_new_tokens
+        reason = "length" if is_cut else "stop"
+        return Reply(text, reason, num_input, estimate_tokens(text), trains=not move.is_mistake)
 
     def status(self) -> str:
         """Return "": an expert costs nothing."""
@@ -46,7 +53,8 @@ class ExpertDialogues:
 
     def open(self, begun: Trajectory, config: AgentConfig, decoding: SamplingParams | None = None) -> MessageDialogue:
         hands = Hands([tool.name for tool in self.scaffold.tools], config.window_lines)
-        expert = Expert(self.solutions[begun.instance_id], hands, self.habits, random.Random(begun.seed))
+        max_bytes = BYTES_PER_TOKEN * config.max_new_tokens - FRAME_BYTES
+        expert = Expert(self.solutions[begun.instance_id], hands, self.habits, random.Random(begun.seed), max_bytes)
         return MessageDialogue(ExpertEngine(expert), config, begun.trajectory_id, begun.seed, decoding)
 
     def count_prompt(self, system: str, issue: str) -> int:

@@ -1,7 +1,7 @@
 """Choice of the expert's next command: reproduce, find the code, read it, change it, test, submit."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -72,6 +72,8 @@ class Expert:
     hands: Hands
     habits: Habits
     rng: random.Random
+    max_bytes: int
+    """Longest text of an edit; beyond it an edit replaces only the changed lines."""
     sight: Sight = field(init=False)
     files: dict[str, str] = field(init=False)
     """Texts of the files as the expert has left them."""
@@ -103,7 +105,8 @@ class Expert:
         if self.mistake == move.act and move.is_mistake:
             self.mistake = ""
         thought = write_thought(move.act, move.subject, self.rng)
-        return f"{thought}\n```command\n{move.command}\n```", move
+        fence = choose_fence(move.command)
+        return f"{thought}\n{fence}command\n{move.command}\n{fence}", move
 
     def plan(self) -> Move:
         """Plan the next move."""
@@ -114,7 +117,7 @@ class Expert:
             return self.test("test", tests)
         if change := self.repair or self.find_next():
             return self.work_on(change)
-        if move := next(self.handle_whole_files(), None):
+        if move := self.change_whole_file():
             return move
         if not self.is_tested:
             return self.test("test", tests)
@@ -136,18 +139,23 @@ class Expert:
         for path, fixed in self.solution.fixed.items():
             before = self.files.get(path)
             if before is not None and fixed is not None and before != fixed:
-                return find_change(path, before, fixed, self.habits.short_body)
+                change = find_change(path, before, fixed, self.habits.short_body)
+                is_long = change is not None and len("\n".join(change.lines).encode()) > self.max_bytes
+                return find_change(path, before, fixed, short_body=0) if is_long else change
         return None
 
-    def handle_whole_files(self) -> Iterator[Move]:
-        """Yield the creation or deletion of a file that the gold patch adds or deletes."""
+    def change_whole_file(self) -> Move | None:
+        """Create or delete the next file that the gold patch adds or deletes; return None if there is none left."""
         for path, fixed in self.solution.fixed.items():
-            if fixed is None and path in self.files:
+            if (fixed is None) == (path not in self.files):
+                continue
+            self.is_tested = False
+            if fixed is None:
                 del self.files[path]
-                yield Move("remove", self.hands.remove(path), subject=path)
-            elif fixed is not None and path not in self.files:
-                self.files[path] = fixed
-                yield Move("create", self.hands.create(path, fixed), subject=path)
+                return Move("remove", self.hands.remove(path), subject=path)
+            self.files[path] = fixed
+            return Move("create", self.hands.create(path, fixed), subject=path)
+        return None
 
     def work_on(self, change: LineChange) -> Move:
         """Make a change if its lines and their definition were seen, else get nearer to them."""
@@ -177,7 +185,7 @@ class Expert:
 
     def edit(self, change: LineChange) -> Move:
         """Make a change, or a wrong one that is repaired later."""
-        errs = self.mistake == "edit" and not self.repair and bool(change.lines)
+        errs = self.mistake == "edit" and not self.repair and bool(change.lines) and bool(self.find_tests())
         lines = tuple(spoil(change.lines, self.rng)) if errs else change.lines
         is_mistake = lines != change.lines
         old = self.files[change.path].split("\n")
@@ -217,7 +225,14 @@ class Expert:
 
     def has_views_left(self, definition: Definition) -> bool:
         """Return True if another view of the definition may show something new."""
-        return self.views.get(definition, 0) < MAX_VIEWS + definition.num_lines // self.hands.window_lines
+        most = MAX_VIEWS + definition.num_lines // self.hands.window_lines
+        return self.views.get(definition, 0) < most and bool(self.list_unread(definition))
+
+    def list_unread(self, definition: Definition) -> list[int]:
+        """List the lines of a definition that the dialogue has not shown."""
+        content = self.files[definition.path].split("\n")
+        lines = range(definition.first, definition.last + 1)
+        return [line for line in lines if not self.sight.has_seen(definition.path, line, content)]
 
     def find_original(self, enclosing: Definition) -> Definition:
         """Find a definition of a changed file in the map of the code, whose lines are those before all edits."""
@@ -231,10 +246,7 @@ class Expert:
         content = self.files[definition.path].split("\n")
         if self.sight.has_seen(definition.path, definition.first, content):
             lines = [*range(definition.first, definition.last + 1)]
-            unread = [line for line in lines if not self.sight.has_seen(definition.path, line, content)]
-            if not unread:
-                self.views[definition] = MAX_VIEWS + definition.num_lines
-            return self.view(definition.path, choose_start(lines, unread) if unread else definition.first)
+            return self.view(definition.path, choose_start(lines, self.list_unread(definition)))
         if self.mistake == "search":
             wanted = misspell(definition.name, self.rng)
             return Move("search", self.hands.search(definition, wanted), subject=definition.name, is_mistake=True)
@@ -253,6 +265,14 @@ class Expert:
                 self.done.add(command)
                 return Move(act, command, shown, path)
         return Move("give_up", "submit")
+
+
+def choose_fence(command: str) -> str:
+    """Choose the backticks around a command: more than any of its lines begins with."""
+    fence = "```"
+    while any(line.startswith(fence) for line in command.split("\n")):
+        fence += "`"
+    return fence
 
 
 def choose_start(lines: list[int], unread: list[int]) -> int:

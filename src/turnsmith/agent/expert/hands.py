@@ -38,7 +38,7 @@ class Hands:
 
     def outline(self, path: str) -> str:
         """List the functions and classes of a file."""
-        return f'grep -n "^ *def \\|^ *class " {write_path(path)}'
+        return f'grep -n "^ *def \\|^ *async def \\|^ *class " {write_path(path)}'
 
     def list_files(self) -> str:
         """List the Python files of the repository."""

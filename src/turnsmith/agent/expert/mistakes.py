@@ -15,14 +15,14 @@ def spoil(lines: Sequence[str], rng: random.Random) -> list[str]:
         sign = rng.choice([s for s in ("+", "-", "*", "<", ">") if s != found[1]])
         return (text[: found.start(1)] + sign + text[found.end(1) :]).split("\n")
     if len({name[0] for name in names}) < 2:
-        return [*lines[:-1], f"{lines[-1]}0" if lines else "0"]
+        return [*lines[:-1], f"{lines[-1]}0"]
     found = rng.choice(names)
     other = rng.choice([name[0] for name in names if name[0] != found[0]])
     return (text[: found.start()] + other + text[found.end() :]).split("\n")
 
 
 def misspell(name: str, rng: random.Random) -> str:
-    """Return a name with one letter left out or doubled."""
-    position = rng.randrange(1, len(name)) if len(name) > 1 else 0
+    """Return a name with one letter left out or doubled. The last letter stays, since a search also finds longer names."""
+    position = rng.randrange(1, len(name) - 1) if len(name) > 2 else 0
     letter = "" if len(name) > 3 and rng.random() < 0.5 else 2 * name[position]
     return name[:position] + letter + name[position + 1 :]

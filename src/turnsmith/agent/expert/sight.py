@@ -60,7 +60,8 @@ class Sight:
         kept = {number: line for number, line in self.lines[path].items() if number < first}
         below = {number + moved: line for number, line in self.lines[path].items() if number > last}
         self.lines[path] = kept | dict(enumerate(written, first)) | below
+        self.places = {(each, n + moved if each == path and n > last else n) for each, n in self.places}
 
     def has_seen(self, path: str, line: int, content: Sequence[str]) -> bool:
         """Return True if the dialogue showed the line with the content that it has in the file; `content` holds all lines."""
-        return self.lines[path].get(line) == content[line - 1].removesuffix("\r")
+        return line <= len(content) and self.lines[path].get(line) == content[line - 1].removesuffix("\r")

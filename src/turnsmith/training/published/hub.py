@@ -39,9 +39,11 @@ def find_downloaded(name: str) -> Path:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     repository, _, revision = name.removeprefix(PREFIX).partition("@")
+    absent = UsageError(f"{name} is not on this machine: fetch it by `turnsmith models get {name}`")
     try:
-        return Path(
-            snapshot_download(repository, revision=revision or None, allow_patterns=[*FILES], local_files_only=True)
-        )
+        found = snapshot_download(repository, revision=revision or None, allow_patterns=[*FILES], local_files_only=True)
     except (HFValidationError, LocalEntryNotFoundError):
-        raise UsageError(f"{name} is not on this machine: fetch it by `turnsmith models get {name}`") from None
+        raise absent from None
+    if not any(Path(found).glob("*.safetensors")):
+        raise absent
+    return Path(found)

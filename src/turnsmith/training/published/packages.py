@@ -31,6 +31,7 @@ def download(name: str, folder: Path) -> Path:
         "download",
         "--quiet",
         "--no-deps",
+        "--only-binary=:all:",
         "--dest",
         str(folder),
         package.requirement,
