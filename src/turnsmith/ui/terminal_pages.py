@@ -105,9 +105,17 @@ class RowPage(Screen[None]):
         """Read the rows again."""
         raise NotImplementedError
 
+    def write_head(self, text: str) -> bool:
+        """Show a line of text above the rows. Return False on a page that is closing, which may have no widgets left."""
+        heads = [*self.query("#head").results(Static)]
+        for head in heads:
+            head.update(plain(text))
+        return bool(heads)
+
     def fill(self, head: str, rows: Iterable[tuple[str, tuple[object, ...]]]) -> None:
         """Show a line of text and rows, each with a key. The cursor stays at its key; other rows are drawn if they changed."""
-        self.query_one("#head", Static).update(plain(head))
+        if not self.write_head(head):
+            return
         found = {key: [*map(plain, cells)] for key, cells in rows}
         table, position = self.table, self.table.cursor_row
         shown = {str(key.value): table.get_row(key) for key in table.rows}
@@ -171,7 +179,7 @@ class TrajectoryList(RowPage):
     async def read(self) -> None:
         """Read what was appended to the journals, in a thread, and show it."""
         if not self.known:
-            self.query_one("#head", Static).update(plain(f"{self.run.name}: reading"))
+            self.write_head(f"{self.run.name}: reading")
         self.known = await asyncio.to_thread(lambda: sorted(self.run.list_summaries(), key=itemgetter(0)))
         self.show_rows()
 
