@@ -22,7 +22,8 @@ def spoil(lines: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def misspell(name: str, rng: random.Random) -> str:
-    """Return a name with one letter left out or doubled. The last letter stays, since a search also finds longer names."""
+    """Return a name with one letter left out or doubled. It does not begin the right name, which a search would then find."""
     position = rng.randrange(1, len(name) - 1) if len(name) > 2 else 0
-    letter = "" if len(name) > 3 and rng.random() < 0.5 else 2 * name[position]
-    return name[:position] + letter + name[position + 1 :]
+    before, letter, after = name[:position], name[position], name[position + 1 :]
+    leaves_out = len(name) > 3 and rng.random() < 0.5 and not name.startswith(before + after)
+    return before + after if leaves_out else before + 2 * letter + after
