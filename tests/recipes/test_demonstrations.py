@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 
 import pytest
 
@@ -108,6 +109,18 @@ async def test_demonstrations_that_no_model_could_write_are_refused(tasks, provi
     agent = AGENT.model_copy(update={"max_new_tokens": 16})
     with pytest.raises(UsageError, match=r"\(3 resolved, cut at agent\.max_new_tokens\)"):
         await demonstrate(tasks, change(agent), tmp_path / "out", provider, Silence())
+
+
+async def test_changes_of_files_that_are_not_python_are_left_out(folder, provider, tmp_path):
+    shutil.copytree(folder, tmp_path / "tasks")
+    tasks = read_task_set("practice", tmp_path / "tasks", PARSERS)
+    for layer in {task.layers[0] for task in tasks.tasks}:
+        (tmp_path / "tasks" / layer / "CHANGES.rst").write_text("old\n")
+    news = "diff --git a/CHANGES.rst b/CHANGES.rst\n--- a/CHANGES.rst\n+++ b/CHANGES.rst\n@@ -1 +1 @@\n-old\n+new\n"
+    both = TaskSet("both", [task.model_copy(update={"patch": news + task.patch}) for task in tasks.tasks], tasks.file)
+    made = await demonstrate(both, change(), tmp_path / "out", provider, Silence())
+    assert made.endings == {"resolved": 3}
+    assert not any("CHANGES.rst" in conversation.patch for conversation in made.conversations)
 
 
 async def test_tasks_without_a_gold_patch_are_refused(tasks, provider, tmp_path):
