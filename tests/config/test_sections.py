@@ -138,6 +138,7 @@ def test_activation_checkpointing_accepts_its_old_values(write, old, new, recwar
         ("sed = 3\n" + MINIMAL, ["'sed'", "did you mean 'seed'"]),
         (MINIMAL + "[rft.optimizer]\nlearning_rat = 1\n", ["rft.optimizer.learning_rat", "'learning_rate'"]),
         (MINIMAL + "[rft]\nbatch-size = 8\n", ["rft.batch-size", "did you mean 'batch_size'"]),
+        (MINIMAL + '[rft]\nconversatons = "x"\n', ["rft.conversatons", "did you mean 'conversations'"]),
         (MINIMAL + "[[stages]]\nbatch_sise = 1\n", ["stages.0.batch_sise", "'batch_size'"]),
         (MINIMAL + "zzzzzz = 1\n", ["zzzzzz", "remove it"]),
         (MINIMAL + "[rft]\ngroup_size = 4\n", ["'rft.group_size', a key of another section: move it there"]),

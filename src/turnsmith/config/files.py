@@ -4,7 +4,7 @@ import difflib
 import json
 import tomllib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -206,8 +206,15 @@ def _is_related(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
+def _list_sections(parent: type[Section]) -> Iterator[type[Section]]:
+    """Yield all sections that derive from `parent`, directly or not."""
+    for section in parent.__subclasses__():
+        yield section
+        yield from _list_sections(section)
+
+
 def _suggestion(name: str, kind: type[BaseModel]) -> str:
-    sections: list[type[BaseModel]] = [kind, SamplingParams, *Section.__subclasses__()]
+    sections: list[type[BaseModel]] = [kind, SamplingParams, *_list_sections(Section)]
     known = [field for section in sections for field in section.model_fields]
     if name in known:
         return ", a key of another section: move it there (`--dry-run` prints every key in its place)"
