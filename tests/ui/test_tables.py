@@ -6,10 +6,14 @@ import pytest
 from rich.console import Console
 
 from conftest import make_trajectory
+from turnsmith.cli.showing import LEGEND, UPDATE_LEGEND
 from turnsmith.runs.journal import JournalEntry
 from turnsmith.types import Outcome, Task
 from turnsmith.ui.reading import FinishedIteration, list_entries, read_iterations, read_results
 from turnsmith.ui.tables import (
+    ITERATION_COLUMNS,
+    UPDATE_COLUMNS,
+    UPDATE_PARTS,
     count_up,
     describe_shared,
     endings_table,
@@ -49,6 +53,14 @@ def test_a_result_shows_its_standard_error_if_it_has_one(run_folder):
     result = read_results(run_folder)[0]
     assert "8.0 ± 2.0 %" in shown(results_table([result]))
     assert "±" not in shown(results_table([result | {"sem": None}])).split("runs")[1]
+
+
+@pytest.mark.parametrize(
+    ("legend", "headings"), [(LEGEND, ITERATION_COLUMNS), (UPDATE_LEGEND, UPDATE_COLUMNS | UPDATE_PARTS)]
+)
+def test_the_legend_explains_headings_of_its_table(legend, headings):
+    explained = [name for line in legend.splitlines() for name in line.split(": ")[0].split(", ")]
+    assert [name for name in explained if name not in headings] == []
 
 
 def test_metrics_that_an_iteration_lacks_are_empty_cells(run_folder):

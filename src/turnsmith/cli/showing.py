@@ -32,8 +32,9 @@ from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
 
 LEGEND = """signal: groups whose rewards differ, of all groups
-contact: trajectories with a flag
-gap: mean difference between the log-probs of engine and trainer, in nats"""
+suspicious: trajectories with a flag
+gap: mean difference between the log-probs of engine and trainer, in nats
+seconds: for the episodes + for the optimizer steps"""
 """Explanation of headings of the table of iterations."""
 UPDATE_LEGEND = """tokens, s: tokens and seconds of the optimizer steps
 TFLOP/s, MFU: useful operations of one rank, and their share of a GPU's peak
