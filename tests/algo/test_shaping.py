@@ -23,6 +23,11 @@ def test_the_penalty_never_rises_with_length_and_stays_within_bounds(threshold, 
     assert length_penalty(num_turns + 1, **limits) <= length_penalty(num_turns, **limits)
 
 
+@given(st.integers(1, 50), st.integers(0, 100))
+def test_a_threshold_at_the_limit_of_turns_is_no_penalty(max_turns, num_turns):
+    assert length_penalty(num_turns, length_threshold=max_turns, max_turns=max_turns) == 0
+
+
 def trajectory(outcome):
     return Trajectory(
         trajectory_id="t",

@@ -145,7 +145,7 @@ def test_activation_checkpointing_accepts_its_old_values(write, old, new, recwar
         ("engine = 3\n" + MINIMAL, ["engine must hold a table of keys", "got 3"]),
         ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
-        (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
+        (MINIMAL + "[[stages]]\nlength_threshold = 41\n", ["stages.0", "at most max_turns 40"]),
         (MINIMAL + "[sandbox]\nmin_isolation = 'some'\n", ["sandbox.min_isolation", "'container-root'"]),
         (MINIMAL + "[model]\nthreads = -1\n", ["model.threads", "greater than or equal to 0"]),
         (MINIMAL + "[rft.optimizer]\nbeta1 = 1.0\n", ["rft.optimizer.beta1", "less than 1"]),

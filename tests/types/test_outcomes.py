@@ -54,7 +54,7 @@ iterations = st.fixed_dictionaries({task: st.lists(endings, min_size=1, max_size
 stages = st.builds(
     StageConfig,
     max_turns=st.just(8),
-    length_threshold=st.integers(1, 7),
+    length_threshold=st.integers(1, 8),
     batch_size=st.integers(1, 4),
     zero_advantage=st.sampled_from(["final", "resolved"]),
     denominator=st.sampled_from(["batch", "group"]),

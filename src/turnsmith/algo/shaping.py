@@ -19,8 +19,11 @@ def shape_reward(resolved: bool, num_turns: int, *, length_threshold: int, max_t
 
 
 def length_penalty(num_turns: int, *, length_threshold: int, max_turns: int) -> float:
-    """Compute the length penalty: 0 up to `length_threshold` turns, then falling linearly to −1 at `max_turns` turns."""
-    if num_turns < length_threshold:
+    """Compute the length penalty: 0 up to `length_threshold` turns, then falling linearly to −1 at `max_turns` turns.
+
+    If both are equal, there is no penalty.
+    """
+    if num_turns < length_threshold or length_threshold == max_turns:
         return 0.0
     return (length_threshold - num_turns) / (max_turns - length_threshold)
 

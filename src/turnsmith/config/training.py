@@ -149,7 +149,7 @@ class StageConfig(Section):
     max_context: int = Field(65_536, ge=64)
     """Largest trajectory of the stage, in tokens."""
     length_threshold: int = Field(10, ge=1)
-    """Number of turns above which the length penalty grows (L_thr in the paper)."""
+    """Number of turns above which the length penalty grows (L_thr in the paper). At `max_turns` there is no penalty."""
     zero_advantage: Literal["final", "resolved"] = "resolved"
     """Drop a group if all final rewards are equal (`final`, as the paper says), or if all test verdicts are (`resolved`)."""
     old_logprobs: Literal["trainer", "engine"] = "trainer"
@@ -177,8 +177,8 @@ class StageConfig(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "StageConfig":
-        if self.length_threshold >= self.max_turns:
-            raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
+        if self.length_threshold > self.max_turns:
+            raise ValueError(f"length_threshold {self.length_threshold} must be at most max_turns {self.max_turns}")
         if self.is_cap and self.old_logprobs == "engine":
             raise ValueError("is_cap compares the trainer's log-probs with the engine's: set old_logprobs = trainer")
         if self.curriculum_from and not self.curriculum:
