@@ -41,6 +41,13 @@ def test_a_run_that_cannot_begin_leaves_no_folder(turnsmith, config_file, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+def test_missing_conversations_are_refused_before_the_run_begins(turnsmith, config_file, tmp_path):
+    arguments = ["--rft.conversations", "nowhere", "--out", tmp_path / "run"]
+    result = turnsmith("run", config_file, *arguments)
+    assert_refused(result, "no conversations at", "/nowhere", "turnsmith tasks demonstrate")
+    assert not (tmp_path / "run").exists() and "loading model" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "pieces"),
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from turnsmith.chat.renderer import ChatRenderer
-from turnsmith.config import ImitationConfig
+from turnsmith.config import ImitationConfig, RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import digest_patch
 from turnsmith.recipes.context import RunContext
@@ -176,11 +176,16 @@ def name_origin(folder: RunFolder) -> str:
     return f"{endpoint.model} at {endpoint.address}, in {folder.path}" if endpoint else str(folder.path)
 
 
-def check_conversations(part: str, path: str, run: RunContext) -> None:
-    """Raise UsageError if the conversations of an unfinished part are missing, or are about a task of an evaluation set."""
-    if not run.folder.iteration(part, 0).metrics.exists():
-        known = read_conversations(Path(path), run.config.sandbox.min_isolation)
-        refuse_evaluated(known, Path(path), run.eval_tasks)
+def list_unread(config: RunConfig, folder: RunFolder) -> list[Path]:
+    """Return the paths of the conversations that the unfinished parts of a run imitate."""
+    paths = {part: getattr(settings, "conversations", None) for part, settings in config.training.items()}
+    return [Path(path) for part, path in paths.items() if path and not folder.iteration(part, 0).metrics.exists()]
+
+
+def check_conversations(config: RunConfig, folder: RunFolder) -> None:
+    """Raise UsageError if the conversations of an unfinished part are missing."""
+    for path in list_unread(config, folder):
+        read_conversations(path, config.sandbox.min_isolation)
 
 
 def load_conversations(

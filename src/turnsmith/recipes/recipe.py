@@ -16,6 +16,7 @@ from turnsmith.recipes.curriculum import choose_pool
 from turnsmith.recipes.evaluate import announce, evaluate_all, read_finished
 from turnsmith.recipes.faults import find_faults
 from turnsmith.recipes.fitting import keep_fitting
+from turnsmith.recipes.imitation import check_conversations, list_unread, read_conversations, refuse_evaluated
 from turnsmith.recipes.paths import make_paths_absolute
 from turnsmith.recipes.policy.base import Policy
 from turnsmith.recipes.policy.opening import open_policy
@@ -42,6 +43,7 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress | 
     config = make_paths_absolute(config)
     for fault in find_faults(config):
         raise fault
+    check_conversations(config, folder)
     is_new = claim(folder, config.model_dump(mode="json"))
     try:
         with locked(folder):
@@ -136,12 +138,10 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
     if config.training:
         # Training imports torch, which a run with an endpoint does not need.
         from turnsmith.recipes.cold_start import check_scaffold, run_cold_start
-        from turnsmith.recipes.imitation import check_conversations
         from turnsmith.recipes.rft import run_rft
         from turnsmith.recipes.rl import run_stage
-    for part in (COLD_START, RFT):
-        if path := getattr(config.training.get(part), "conversations", None):
-            check_conversations(part, path, run)
+    for path in list_unread(config, run.folder):
+        refuse_evaluated(read_conversations(path, config.sandbox.min_isolation), path, run.eval_tasks)
     if config.cold_start:
         check_scaffold(config.cold_start.conversations, run)
     results = await evaluate_all(run.eval_tasks, BASE, run)
