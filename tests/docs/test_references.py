@@ -63,6 +63,11 @@ def has_target(page, link):
     return target.exists() and (not anchor or anchor in list_anchors(target))
 
 
+def test_the_index_links_every_page():
+    pages = {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
+    assert pages <= set(LINK.findall((ROOT / "docs/index.md").read_text()))
+
+
 @every_page
 def test_every_link_leads_to_an_existing_file_and_heading(page):
     links = [link for link in LINK.findall(FENCE.sub("", read(page))) if not re.match(r"https?:", link)]
