@@ -47,6 +47,12 @@ def run(tmp_path):
     return make_run(tmp_path / "run", base=[float(index % 5 == 0) for index in range(40)], stage1=after)
 
 
+@pytest.fixture
+def repeated(run):
+    """Return a run whose base policy has the results of `run`."""
+    return make_run(run.path.parent / "repeated", base=read_json(run.result("base", "practice"))["per_task"])
+
+
 def test_an_address_names_a_run_a_stage_or_an_evaluation(tmp_path):
     (tmp_path / "a:b").mkdir()
     assert split_address("runs/a") == ("runs/a", "", "")
@@ -80,6 +86,7 @@ def test_a_checkpoint_compared_with_itself_shows_no_difference(run):
     [comparison] = compare(str(run.path), str(run.path))
     assert (comparison.verdict, comparison.gained, comparison.lost) == ("noise", [], [])
     assert (comparison.pairs.p_value, comparison.pairs.interval) == (1.0, None)
+    assert "A and B are the same evaluation" in describe_verdict(comparison)
 
 
 def test_each_common_task_set_is_compared_separately(run):
@@ -157,16 +164,15 @@ def test_the_comparison_fits_into_80_columns(turnsmith, run, monkeypatch):
         assert piece in words, words
 
 
-def test_a_difference_by_chance_has_the_verdict_noise(turnsmith, run):
-    words = " ".join(turnsmith("compare", f"{run.path}:base", f"{run.path}:base").stdout.split())
+def test_a_difference_by_chance_has_the_verdict_noise(turnsmith, run, repeated):
+    words = " ".join(turnsmith("compare", f"{run.path}:base", repeated.path).stdout.split())
     assert " noise " in words and "in 100% of comparisons" in words
 
 
-def test_with_few_repositories_the_claim_covers_only_these_tasks(turnsmith, run):
+def test_with_few_repositories_the_claim_covers_only_these_tasks(turnsmith, run, repeated):
     save_tasks_of_one_repository(run)
     words, noise = (
-        " ".join(turnsmith("compare", f"{run.path}:base", f"{run.path}:{stage}").stdout.split())
-        for stage in ("stage1", "base")
+        " ".join(turnsmith("compare", f"{run.path}:base", other.path).stdout.split()) for other in (run, repeated)
     )
     assert "95 % interval of these tasks: +" in words and "B resolves more of these tasks: chance" in words
     assert "100% of comparisons of these tasks" in noise

@@ -217,6 +217,8 @@ def describe_power(pairs: PairedRates, *, is_different: bool) -> str:
 
 def describe_verdict(comparison: Comparison) -> str:
     """Describe in one sentence whether the difference is significant."""
+    if comparison.before.name == comparison.after.name:
+        return "A and B are the same evaluation: name two, or wait until the run has another one"
     pairs = comparison.pairs
     only = " of these tasks" if pairs.flipped_by == "task" else ""
     if not comparison.is_different:
