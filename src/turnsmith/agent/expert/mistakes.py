@@ -4,18 +4,23 @@ import random
 import re
 from collections.abc import Sequence
 
+SILENT = re.compile(r"\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|(\"|')(?:\\.|(?!\1)[^\\\n])*\1|#[^\n]*", re.DOTALL)
+"""Pattern of strings and comments, where a wrong name is no mistake that a test finds."""
+
 
 def spoil(lines: Sequence[str], rng: random.Random) -> list[str]:
-    """Return wrong code: another operator, or a name replaced by another name."""
+    """Return wrong code: another operator, or a name replaced by another name. Strings and comments stay as they are."""
     text = "\n".join(lines)
-    operators = list(re.finditer(r" (\+|-|\*|<=|>=|<|>|==) ", text))
-    names = list(re.finditer(r"\b[a-z]{3,}\b", text))
+    code = SILENT.sub(lambda silent: " " * len(silent[0]), text)
+    operators = list(re.finditer(r" (\+|-|\*|<=|>=|<|>|==) ", code))
+    names = list(re.finditer(r"\b[a-z]{3,}\b", code))
     if operators and rng.random() < 0.5:
         found = rng.choice(operators)
         sign = rng.choice([s for s in ("+", "-", "*", "<", ">") if s != found[1]])
         return (text[: found.start(1)] + sign + text[found.end(1) :]).split("\n")
     if len({name[0] for name in names}) < 2:
-        return [*lines[:-1], f"{lines[-1]}0"]
+        end = len(code.rstrip())
+        return f"{text[:end]}0{text[end:]}".split("\n") if end else [*lines]
     found = rng.choice(names)
     other = rng.choice([name[0] for name in names if name[0] != found[0]])
     return (text[: found.start()] + other + text[found.end() :]).split("\n")
