@@ -4,14 +4,14 @@ import random
 import re
 from collections.abc import Sequence
 
-SILENT = re.compile(r"\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|(\"|')(?:\\.|(?!\1)[^\\\n])*\1|#[^\n]*", re.DOTALL)
+NOT_CODE = re.compile(r"\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|(\"|')(?:\\.|(?!\1)[^\\\n])*\1|#[^\n]*", re.DOTALL)
 """Pattern of strings and comments, where a wrong name is no mistake that a test finds."""
 
 
 def spoil(lines: Sequence[str], rng: random.Random) -> list[str]:
     """Return wrong code: another operator, or a name replaced by another name. Strings and comments stay as they are."""
     text = "\n".join(lines)
-    code = SILENT.sub(lambda silent: " " * len(silent[0]), text)
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), text)
     operators = list(re.finditer(r" (\+|-|\*|<=|>=|<|>|==) ", code))
     names = list(re.finditer(r"\b[a-z]{3,}\b", code))
     if operators and rng.random() < 0.5:
