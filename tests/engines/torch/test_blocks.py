@@ -37,6 +37,8 @@ from turnsmith.errors import UsageError
 torch.set_num_threads(1)
 HEADS, KEY_HEADS, HEAD_DIM = 4, 2, 8
 CPU = torch.device("cpu")
+ROUNDING = {torch.float32: 0.0, torch.bfloat16: torch.finfo(torch.bfloat16).eps}
+"""Largest relative rounding error of an output."""
 WAYS = [partial(make_parts, CompiledDecoding), partial(make_parts, Decoding), make_copied_parts, make_paged_parts]
 
 
@@ -111,14 +113,17 @@ def read_blocks(decoding, query, keys, values, length):
 
 @pytest.mark.parametrize("heads, key_heads, head_dim", [(1, 1, 3), (6, 2, 80), (7, 1, 64), (4, 4, 128)])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-def test_compiled_attention_equals_torch(heads, key_heads, head_dim, scale):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_compiled_attention_equals_torch(heads, key_heads, head_dim, scale, dtype):
     generator = torch.Generator().manual_seed(head_dim)
     query = scale * torch.randn(heads, 1, head_dim, generator=generator)
-    keys, values = torch.randn(2, 5, key_heads, BLOCK_TOKENS, head_dim, generator=generator)
+    keys, values = torch.randn(2, 5, key_heads, BLOCK_TOKENS, head_dim, generator=generator).to(dtype)
     for length in (1, 3, BLOCK_TOKENS, 5 * BLOCK_TOKENS - 1):
         read = keys[: blocks_for(length)], values[: blocks_for(length)]
-        found, expected = (read_blocks(way, query, *read, length) for way in (CompiledDecoding, Decoding))
-        assert torch.allclose(found, expected, rtol=1e-5, atol=1e-5 * max(1, scale))
+        found = read_blocks(CompiledDecoding, query, *read, length)
+        expected = read_blocks(Decoding, query, *(tensor.float() for tensor in read), length)
+        assert found.dtype == dtype
+        assert torch.allclose(found, expected.to(dtype), rtol=max(1e-5, ROUNDING[dtype]), atol=1e-5 * max(1, scale))
 
 
 def test_compiled_attention_is_independent_of_thread_count():
@@ -157,10 +162,11 @@ def test_compiled_attention_propagates_non_finite_values(what, bad):
     assert not read_blocks(CompiledDecoding, **tensors, length=70).isfinite().all()
 
 
-@pytest.mark.parametrize("device, dtype", [("cpu", torch.bfloat16), ("cuda", torch.float32)])
-def test_only_float32_on_a_cpu_is_compiled(device, dtype):
+@pytest.mark.parametrize("device, dtype", [("cpu", torch.float16), ("cuda", torch.float32)])
+def test_only_float32_and_bfloat16_on_a_cpu_are_compiled(device, dtype):
     assert choose_parts(torch.device(device), dtype).args == (Decoding,)
-    assert choose_parts(CPU, torch.float32).args == (CompiledDecoding,)
+    for compiled in (torch.float32, torch.bfloat16):
+        assert choose_parts(CPU, compiled).args == (CompiledDecoding,)
 
 
 def test_torch_computes_without_openmp(monkeypatch):

@@ -1,4 +1,4 @@
-"""Compiled attention of decode steps, for float32 on CPUs.
+"""Compiled attention of decode steps on CPUs, for keys and values in float32 or bfloat16. It computes in float32.
 
 It reads each cached key and value once, in memory order, and prefetches the next block. A step over long histories takes
 about as long as reading the cache. The softmax is computed online (arXiv 1805.02867, algorithm 3).
@@ -11,9 +11,9 @@ import numba
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import float32, int32, types
+from numba import float32, int32, types, uint16, uint32
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 from torch import Tensor
 
 from turnsmith.engines.torch.blocks import Span
@@ -26,19 +26,22 @@ else:
     HAS_OPENMP = True
     numba.config.THREADING_LAYER = "omp"  # torch's thread pool; two pools would wait for each other
 
-LINE = 16
-"""Number of float32 values in a cache line of the CPU; one prefetch per line loads the next block."""
+LINE_BYTES = 64
+"""Size of a cache line of the CPU; one prefetch per line loads the next block."""
 
 REORDERED = {"reassoc", "contract", "nsz"}
 """Fast-math flags of the compiler that may reorder sums but keep NaN, which the engine detects."""
+
+STORED = {torch.float32: torch.float32, torch.bfloat16: torch.uint16}
+"""Dtypes of cached keys and values, and those in which compiled code reads them: NumPy has no bfloat16."""
 
 LOWEST = float32(-87)
 """Lowest integer x for which e^x is a normal float32. Lower x are raised to it, since such attention weights are negligible."""
 
 
 def can_compile(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return True if compiled attention is available: float32, CPU, and GNU OpenMP installed (Debian package libgomp1)."""
-    return device.type == "cpu" and dtype == torch.float32 and HAS_OPENMP
+    """Return True if compiled attention is available: CPU, a dtype of `STORED`, and GNU OpenMP (Debian package libgomp1)."""
+    return device.type == "cpu" and dtype in STORED and HAS_OPENMP
 
 
 class CompiledDecoding:
@@ -53,12 +56,13 @@ class CompiledDecoding:
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
         """Compute attention of queries `[heads, tokens, head_dim]` to cached blocks; return `[tokens, heads, head_dim]`."""
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
-        scaled = (query * scale).transpose(0, 1).contiguous()
+        scaled = (query.float() * scale).transpose(0, 1).contiguous()
         output = torch.zeros_like(scaled)
+        stored = (tensor.view(STORED[tensor.dtype]) for tensor in (keys, values))
         share_threads()
-        arrays = (tensor.numpy() for tensor in (scaled, keys, values, output))
+        arrays = (tensor.numpy() for tensor in (scaled, *stored, output))
         attend_all(*arrays, self._blocks, self._starts, self._lengths)
-        return output
+        return output.to(values.dtype)
 
 
 def share_threads() -> None:
@@ -69,7 +73,7 @@ def share_threads() -> None:
 
 
 @intrinsic
-def prefetch(context: Any, floats: Any, index: Any) -> Any:
+def prefetch(context: Any, numbers: Any, index: Any) -> Any:
     """Prefetch the CPU cache line of an array element, given the element's index in the flat array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -82,7 +86,28 @@ def prefetch(context: Any, floats: Any, index: Any) -> Any:
         builder.call(function, [address, to_read, into_second_level, data])
         return context.get_dummy_value()
 
-    return types.void(floats, index), generate
+    return types.void(numbers, index), generate
+
+
+def widen(stored: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return a block's keys or values in float32. Those in bfloat16 are written to `bits` (uint32): it is the upper half."""
+    raise NotImplementedError("only compiled code calls this function")
+
+
+@overload(widen)
+def compile_widening(stored: Any, bits: Any) -> Any:
+    """Return the implementation of `widen` for the dtype of the stored values."""
+
+    def shift(stored: Any, bits: Any) -> Any:
+        for token in range(len(stored)):
+            for index in range(stored.shape[1]):
+                bits[token, index] = uint32(stored[token, index]) << uint32(16)
+        return bits.view(np.float32)
+
+    def keep(stored: Any, bits: Any) -> Any:
+        return stored
+
+    return shift if stored.dtype == uint16 else keep
 
 
 @numba.njit(fastmath=REORDERED)
@@ -90,7 +115,7 @@ def score(query: np.ndarray, keys: np.ndarray, scores: np.ndarray, following: np
     """Write the dot products of a query with each key into `scores`; return the highest. Prefetch the next block's keys."""
     highest = float32(-np.inf)
     for token in range(len(scores)):
-        for index in range(0, len(query), LINE):
+        for index in range(0, len(query), LINE_BYTES // following.itemsize):
             prefetch(following, token * len(query) + index)
         product = float32(0)
         for index in range(len(query)):
@@ -126,7 +151,7 @@ def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np
     """Multiply a block's values by the attention weights and add them to `sums`. Prefetch the next block's values."""
     whole = len(weights) // 4 * 4
     for token in range(0, whole, 4):
-        for index in range(0, 4 * len(sums), LINE):
+        for index in range(0, 4 * len(sums), LINE_BYTES // following.itemsize):
             prefetch(following, token * len(sums) + index)
         a, b, c, d = weights[token], weights[token + 1], weights[token + 2], weights[token + 3]
         for index in range(len(sums)):
@@ -143,22 +168,25 @@ def attend_one(
     query: np.ndarray, keys: np.ndarray, values: np.ndarray, output: np.ndarray, blocks: np.ndarray, length: int
 ) -> None:
     """Compute the attention of one query token `[heads, head_dim]` over `length` cached tokens. `output` must start as zeros."""
-    heads, key_heads, size = len(query), keys.shape[1], keys.shape[2]
+    heads, (_, key_heads, size, head_dim) = len(query), keys.shape
+    group = heads // key_heads
     scores, powers = np.empty(size, np.float32), np.empty(size, np.int32)
+    bits_of_keys, bits_of_values = np.empty((size, head_dim), np.uint32), np.empty((size, head_dim), np.uint32)
     highest, totals = np.full(heads, -np.inf, np.float32), np.zeros(heads, np.float32)
     for at in range(len(blocks)):
         block, following = blocks[at], blocks[min(at + 1, len(blocks) - 1)]
         seen = scores[: min(size, length - at * size)]
-        for head in range(heads):
-            read = head // (heads // key_heads)
-            top = score(query[head], keys[block, read], seen, keys[following, read])
-            if top > highest[head]:
-                rescale = np.exp(highest[head] - top)
-                totals[head] *= rescale
-                output[head] *= rescale
-                highest[head] = top
-            totals[head] += exponentiate(seen, powers, highest[head])
-            add(seen, values[block, read], output[head], values[following, read])
+        for read in range(key_heads):
+            wide_keys, wide_values = widen(keys[block, read], bits_of_keys), widen(values[block, read], bits_of_values)
+            for head in range(read * group, (read + 1) * group):
+                top = score(query[head], wide_keys, seen, keys[following, read])
+                if top > highest[head]:
+                    rescale = np.exp(highest[head] - top)
+                    totals[head] *= rescale
+                    output[head] *= rescale
+                    highest[head] = top
+                totals[head] += exponentiate(seen, powers, highest[head])
+                add(seen, wide_values, output[head], values[following, read])
     for head in range(heads):
         output[head] /= totals[head]
 
