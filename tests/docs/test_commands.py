@@ -115,6 +115,7 @@ ELSEWHERE = [
     ("docs/comparing.md", "turnsmith compare * RUN:base/package", "needs a run on the tasks of the predictions"),
     ("docs/smollm2.md", "turnsmith doctor --model.path models/smollm2", "needs the published model"),
     ("docs/smollm2.md", "*-96*", "hours: the first iteration takes the same path"),
+    ("docs/smollm2.md", "*-9005*", "hours: the run behind the figures"),
     ("docs/smollm2.md", "turnsmith view runs/first", "as turnsmith view runs/mine"),
     ("docs/models.md", "turnsmith doctor --model.path hub:*", "needs a hub: tests/training/published runs it"),
     ("*", "turnsmith models get *", "needs the package index or a file: tests/training/published runs it"),
