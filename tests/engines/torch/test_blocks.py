@@ -37,8 +37,6 @@ from turnsmith.errors import UsageError
 torch.set_num_threads(1)
 HEADS, KEY_HEADS, HEAD_DIM = 4, 2, 8
 CPU = torch.device("cpu")
-ROUNDING = {torch.float32: 0.0, torch.bfloat16: torch.finfo(torch.bfloat16).eps}
-"""Largest relative rounding error of an output."""
 WAYS = [partial(make_parts, CompiledDecoding), partial(make_parts, Decoding), make_copied_parts, make_paged_parts]
 
 
@@ -113,17 +111,15 @@ def read_blocks(decoding, query, keys, values, length):
 
 @pytest.mark.parametrize("heads, key_heads, head_dim", [(1, 1, 3), (6, 2, 80), (7, 1, 64), (4, 4, 128)])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_compiled_attention_equals_torch(heads, key_heads, head_dim, scale, dtype):
+@pytest.mark.parametrize("dtype, rtol", [(torch.float32, 1e-5), (torch.bfloat16, torch.finfo(torch.bfloat16).eps)])
+def test_compiled_attention_equals_torch(heads, key_heads, head_dim, scale, dtype, rtol):
     generator = torch.Generator().manual_seed(head_dim)
-    query = scale * torch.randn(heads, 1, head_dim, generator=generator)
+    query = (scale * torch.randn(heads, 1, head_dim, generator=generator)).to(dtype)
     keys, values = torch.randn(2, 5, key_heads, BLOCK_TOKENS, head_dim, generator=generator).to(dtype)
     for length in (1, 3, BLOCK_TOKENS, 5 * BLOCK_TOKENS - 1):
         read = keys[: blocks_for(length)], values[: blocks_for(length)]
-        found = read_blocks(CompiledDecoding, query, *read, length)
-        expected = read_blocks(Decoding, query, *(tensor.float() for tensor in read), length)
-        assert found.dtype == dtype
-        assert torch.allclose(found, expected.to(dtype), rtol=max(1e-5, ROUNDING[dtype]), atol=1e-5 * max(1, scale))
+        found, expected = (read_blocks(way, query, *read, length) for way in (CompiledDecoding, Decoding))
+        assert torch.allclose(found, expected, rtol=rtol, atol=1e-5 * max(1, scale))
 
 
 def test_compiled_attention_is_independent_of_thread_count():
@@ -152,13 +148,15 @@ print(torch.get_num_threads(), numba.get_num_threads())
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @pytest.mark.parametrize("what", ["query", "keys", "values"])
-def test_compiled_attention_propagates_non_finite_values(what, bad):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_compiled_attention_propagates_non_finite_values(what, bad, dtype):
     tensors = {
         "query": torch.ones(1, 1, 8),
         "keys": torch.ones(2, 1, BLOCK_TOKENS, 8),
         "values": torch.ones(2, 1, BLOCK_TOKENS, 8),
     }
     tensors[what].view(-1)[3] = bad
+    tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     assert not read_blocks(CompiledDecoding, **tensors, length=70).isfinite().all()
 
 

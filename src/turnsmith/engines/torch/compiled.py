@@ -26,22 +26,22 @@ else:
     HAS_OPENMP = True
     numba.config.THREADING_LAYER = "omp"  # torch's thread pool; two pools would wait for each other
 
-LINE_BYTES = 64
-"""Size of a cache line of the CPU; one prefetch per line loads the next block."""
+LINE = 16
+"""Number of float32 values in a cache line of the CPU; one prefetch per line loads the next block, two if it is bfloat16."""
 
 REORDERED = {"reassoc", "contract", "nsz"}
 """Fast-math flags of the compiler that may reorder sums but keep NaN, which the engine detects."""
 
-STORED = {torch.float32: torch.float32, torch.bfloat16: torch.uint16}
-"""Dtypes of cached keys and values, and those in which compiled code reads them: NumPy has no bfloat16."""
+READ_AS = {torch.float32: torch.float32, torch.bfloat16: torch.uint16}
+"""Dtype in which compiled code reads cached keys and values, by their own dtype: NumPy has no bfloat16."""
 
 LOWEST = float32(-87)
 """Lowest integer x for which e^x is a normal float32. Lower x are raised to it, since such attention weights are negligible."""
 
 
 def can_compile(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return True if compiled attention is available: CPU, a dtype of `STORED`, and GNU OpenMP (Debian package libgomp1)."""
-    return device.type == "cpu" and dtype in STORED and HAS_OPENMP
+    """Return True if compiled attention is available: CPU, a dtype of `READ_AS`, and GNU OpenMP (Debian package libgomp1)."""
+    return device.type == "cpu" and dtype in READ_AS and HAS_OPENMP
 
 
 class CompiledDecoding:
@@ -58,7 +58,7 @@ class CompiledDecoding:
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
         scaled = (query.float() * scale).transpose(0, 1).contiguous()
         output = torch.zeros_like(scaled)
-        stored = (tensor.view(STORED[tensor.dtype]) for tensor in (keys, values))
+        stored = (tensor.view(READ_AS[tensor.dtype]) for tensor in (keys, values))
         share_threads()
         arrays = (tensor.numpy() for tensor in (scaled, *stored, output))
         attend_all(*arrays, self._blocks, self._starts, self._lengths)
@@ -90,7 +90,7 @@ def prefetch(context: Any, numbers: Any, index: Any) -> Any:
 
 
 def widen(stored: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Return a block's keys or values in float32. Those in bfloat16 are written to `bits` (uint32): it is the upper half."""
+    """Return keys or values in float32, from bfloat16 through the buffer `bits` (uint32): it is the upper half of a float32."""
     raise NotImplementedError("only compiled code calls this function")
 
 
@@ -115,7 +115,7 @@ def score(query: np.ndarray, keys: np.ndarray, scores: np.ndarray, following: np
     """Write the dot products of a query with each key into `scores`; return the highest. Prefetch the next block's keys."""
     highest = float32(-np.inf)
     for token in range(len(scores)):
-        for index in range(0, len(query), LINE_BYTES // following.itemsize):
+        for index in range(0, len(query), LINE):
             prefetch(following, token * len(query) + index)
         product = float32(0)
         for index in range(len(query)):
@@ -151,7 +151,7 @@ def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np
     """Multiply a block's values by the attention weights and add them to `sums`. Prefetch the next block's values."""
     whole = len(weights) // 4 * 4
     for token in range(0, whole, 4):
-        for index in range(0, 4 * len(sums), LINE_BYTES // following.itemsize):
+        for index in range(0, 4 * len(sums), LINE):
             prefetch(following, token * len(sums) + index)
         a, b, c, d = weights[token], weights[token + 1], weights[token + 2], weights[token + 3]
         for index in range(len(sums)):
