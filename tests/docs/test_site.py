@@ -61,5 +61,5 @@ def test_a_broken_link_stops_the_build(text, tmp_path):
 
 def test_pictures_are_small():
     sizes = {picture.name: picture.stat().st_size for picture in ROOT.glob("docs/pictures/*.png")}
-    assert set(sizes) == {"overview.png", "tasks.png", "group.png", "trajectory.png"}
+    assert set(sizes) == {"overview.png", "tasks.png", "group.png", "trajectory.png", "smollm2.png"}
     assert max(sizes.values()) <= 200_000
